@@ -1,0 +1,14 @@
+"""Is my GPU waiting for data, why, and did the change help?
+
+>>> import probe
+>>> for batch in probe.watch(loader):  # doctest: +SKIP
+...     train(batch)
+"""
+
+from probe import prefetch
+from probe.record.loop import copy, exclude
+from probe.run import run
+from probe.watch import watch
+
+__all__ = ["copy", "exclude", "prefetch", "run", "watch"]
+__version__ = "0.1.0"

@@ -1,0 +1,88 @@
+"""The hand-over from the training thread to the writer: bounded lists, no lock.
+
+The training thread appends, the writer takes a prefix: both are single operations on a list, which
+the interpreter makes atomic. A full list counts what it turns away.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from probe.record.loop import Loop
+
+T = TypeVar("T")
+
+# Rows that may wait for the writer, per loader: about 60 MB at most.
+LIMIT = 200_000
+
+# What a loop records of a step, in the order of its tuples.
+STEP_COLUMNS = (
+    "step",
+    "epoch",
+    "epoch_start",
+    "start_ns",
+    "wait_ns",
+    "copy_ns",
+    "compute_ns",
+    "other_ns",
+    "samples",
+    "bytes",
+)
+
+
+class LoaderRecord:
+    """What one watched loader has recorded in one run and the writer has not yet taken.
+
+    Args:
+        base: The name that `watch` was given.
+        name: The same, made unique in the run.
+        description: The columns of `loaders` that describe the loader.
+        origin_ns: The run's start on the host clock.
+    """
+
+    def __init__(self, base: str, name: str, description: dict[str, Any], origin_ns: int) -> None:
+        self.base = base
+        self.name = name
+        self.description = description
+        self.origin_ns = origin_ns
+        self.owner: weakref.ref[Any] | None = None
+        self.role = "consumer"
+        self.length: int | None = None
+        self.step = 0
+        self.epoch = 0
+        self.loops: set[Loop] = set()
+        self.rows: list[tuple[int | None, ...]] = []
+        self.epochs: list[tuple[int, str, str | None, int | None]] = []
+        self.dropped = 0
+        self.cost_ns = 0
+        self.cost_samples = 0
+
+    def own(self, inner: Any) -> None:
+        """Remember whose record this is, without keeping the loader alive."""
+        try:
+            self.owner = weakref.ref(inner)
+        except TypeError:  # lists and other built-in types
+            self.owner = None
+
+    def ended(self, begun: int, at: int, length: int | None) -> None:
+        """Note that a pass over the loader is over.
+
+        Args:
+            begun: When it began, ns on the host clock.
+            at: When it ended.
+            length: Its number of batches if the loader was read to its end.
+        """
+        if self.length is None:
+            self.length = length
+        if len(self.epochs) < LIMIT:
+            self.epochs.append((begun - self.origin_ns, "epoch", self.name, at - begun))
+
+
+def take(rows: list[T]) -> list[T]:
+    """Take everything that is in a list now; what is appended meanwhile stays."""
+    count = len(rows)
+    taken = rows[:count]
+    del rows[:count]
+    return taken

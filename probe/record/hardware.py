@@ -1,0 +1,225 @@
+"""Samples of the GPUs that the run uses and of the machine, five times a second.
+
+NVML utilisation is the share of time in which at least one kernel ran, refreshed by the driver
+every 1/6 to 1 s: coarse evidence beside the step times, never part of them.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable
+from time import perf_counter_ns as now
+from time import thread_time_ns
+from typing import Any, Protocol, TypeVar
+
+from probe.record.buffer import LIMIT, take
+
+PERIOD_SECONDS = 0.2
+
+_logger = logging.getLogger("probe")
+
+
+class Gpus(Protocol):
+    """Where GPU samples come from: NVML, or a scripted stand-in for tests."""
+
+    driver: str | None
+
+    def sample(self) -> list[tuple[Any, ...]]:
+        """Return one tuple per GPU: the columns of `gpu_samples` after `run_id` and `time_ns`."""
+
+
+class Sampler:
+    """A thread that samples until it is stopped; its rows are taken by the writer.
+
+    Args:
+        origin_ns: The run's start on the host clock.
+        gpus: Opens the source of GPU samples, or gives None when there is none.
+    """
+
+    def __init__(self, origin_ns: int, gpus: Callable[[], Gpus | None] | None = None) -> None:
+        self._origin_ns = origin_ns
+        self._open_gpus = gpus or open_nvml
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="probe-sampler", daemon=True)
+        self._gpu_rows: list[tuple[Any, ...]] = []
+        self._host_rows: list[tuple[Any, ...]] = []
+        self.driver: str | None = None
+        self.cpu_ns = 0
+
+    def start(self) -> None:
+        """Begin to sample."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop and wait a moment for a sample in the making."""
+        self._stop.set()
+        self._thread.join(2 * PERIOD_SECONDS)
+
+    def take(self) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+        """Return the GPU rows and host rows gathered since the last call."""
+        return take(self._gpu_rows), take(self._host_rows)
+
+    def _run(self) -> None:
+        host = _attempt(Host)
+        gpus = _attempt(self._open_gpus)
+        self.driver = gpus.driver if gpus else None
+        while not self._stop.wait(PERIOD_SECONDS):
+            time_ns = now() - self._origin_ns
+            if host is not None and len(self._host_rows) < LIMIT:
+                self._host_rows.append((time_ns, *host.sample()))
+            if gpus is not None and len(self._gpu_rows) < LIMIT:
+                for gpu, *values in _attempt(gpus.sample) or ():
+                    self._gpu_rows.append((gpu, time_ns, *values))
+            self.cpu_ns = thread_time_ns()
+
+
+class Host:
+    """The machine as psutil sees it; shares are of the cores that this process may use."""
+
+    def __init__(self) -> None:
+        import psutil
+
+        self._psutil = psutil
+        self._process = psutil.Process()
+        self._cores = self._affinity()
+        self._times = psutil.cpu_times(percpu=True)
+        self._tree = (now(), self._tree_seconds())
+        self._disk = self._read_bytes()
+
+    def sample(self) -> tuple[Any, ...]:
+        """Return cpu, tree_cpu, iowait, disk_read and memory_used since the last call."""
+        cpu, iowait = _attempt(self._cpu) or (None, None)
+        return (
+            cpu,
+            _attempt(self._tree_cpu),
+            iowait,
+            _attempt(self._disk_read),
+            _attempt(lambda: int(self._psutil.virtual_memory().used)),
+        )
+
+    def _cpu(self) -> tuple[float | None, float | None]:
+        before, self._times = self._times, self._psutil.cpu_times(percpu=True)
+        total = idle = iowait = 0.0
+        for core in self._cores:
+            if core >= len(before) or core >= len(self._times):
+                continue
+            old, new = before[core], self._times[core]
+            # Guest time is part of user time already.
+            total += sum(new[:8]) - sum(old[:8])
+            idle += new.idle - old.idle
+            iowait += getattr(new, "iowait", 0.0) - getattr(old, "iowait", 0.0)
+        if total <= 0:
+            return None, None
+        waits = hasattr(self._times[0], "iowait")
+        return _share(1 - (idle + iowait) / total), _share(iowait / total) if waits else None
+
+    def _tree_cpu(self) -> float | None:
+        before, seconds = self._tree
+        self._tree = (at, busy) = (now(), self._tree_seconds())
+        elapsed = (at - before) / 1e9 * len(self._cores)
+        # A child that ended took its seconds with it: that difference says nothing.
+        return _share((busy - seconds) / elapsed) if busy >= seconds and elapsed > 0 else None
+
+    def _tree_seconds(self) -> float:
+        total = 0.0
+        for process in (self._process, *self._process.children(recursive=True)):
+            try:
+                times = process.cpu_times()
+            except self._psutil.Error:
+                continue
+            total += times.user + times.system
+        return total
+
+    def _disk_read(self) -> int | None:
+        before, self._disk = self._disk, self._read_bytes()
+        if before is None or self._disk is None or self._disk[1] < before[1]:
+            return None
+        return int((self._disk[1] - before[1]) * 1e9 / max(1, self._disk[0] - before[0]))
+
+    def _read_bytes(self) -> tuple[int, int] | None:
+        counters = self._psutil.disk_io_counters()
+        return None if counters is None else (now(), counters.read_bytes)
+
+    def _affinity(self) -> list[int]:
+        try:
+            return list(self._process.cpu_affinity())
+        except AttributeError:  # not on macOS
+            return list(range(os.cpu_count() or 1))
+
+
+class Nvml:
+    """The GPUs on which this process has allocated memory through torch, sampled by NVML."""
+
+    def __init__(self, nvml: Any) -> None:
+        self._nvml = nvml
+        self._handles: dict[int, tuple[int, Any]] = {}
+        self.driver: str | None = _attempt(lambda: str(nvml.nvmlSystemGetDriverVersion()))
+
+    def sample(self) -> list[tuple[Any, ...]]:
+        """Return one tuple per GPU in use; a value that NVML refuses is None."""
+        self._find()
+        return [(index, *self._values(handle)) for index, handle in self._handles.values()]
+
+    def _find(self) -> None:
+        torch = sys.modules.get("torch")
+        if torch is None or not torch.cuda.is_initialized():
+            return
+        for device in range(torch.cuda.device_count()):
+            if device in self._handles or not torch.cuda.memory_reserved(device):
+                continue
+            # CUDA and NVML count devices differently; the UUID is the same in both.
+            uuid = f"GPU-{torch.cuda.get_device_properties(device).uuid}"
+            handle = self._nvml.nvmlDeviceGetHandleByUUID(uuid)
+            self._handles[device] = (self._nvml.nvmlDeviceGetIndex(handle), handle)
+
+    def _values(self, handle: Any) -> tuple[Any, ...]:
+        nvml = self._nvml
+        rates = _attempt(lambda: nvml.nvmlDeviceGetUtilizationRates(handle))
+        memory = _attempt(lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
+        power = _attempt(lambda: nvml.nvmlDeviceGetPowerUsage(handle))
+        received = _attempt(
+            lambda: nvml.nvmlDeviceGetPcieThroughput(handle, nvml.NVML_PCIE_UTIL_RX_BYTES)
+        )
+        sent = _attempt(
+            lambda: nvml.nvmlDeviceGetPcieThroughput(handle, nvml.NVML_PCIE_UTIL_TX_BYTES)
+        )
+        return (
+            None if rates is None else rates.gpu / 100,
+            None if memory is None else int(memory.used),
+            None if memory is None else int(memory.total),
+            None if power is None else power / 1000,
+            _attempt(lambda: int(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM))),
+            None if received is None else received * 1024,
+            None if sent is None else sent * 1024,
+            _attempt(lambda: int(nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU))),
+        )
+
+
+def open_nvml() -> Nvml | None:
+    """Open NVML, or say in one line that there is none."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+    except Exception as error:  # no library, no driver, a driver of another version
+        _logger.info("probe: no NVIDIA GPU is sampled: %s", error)
+        return None
+    return Nvml(pynvml)
+
+
+T = TypeVar("T")
+
+
+def _attempt(call: Callable[[], T]) -> T | None:
+    """Call something that may fail by itself, and has no answer then."""
+    try:
+        return call()
+    except Exception:
+        return None
+
+
+def _share(value: float) -> float:
+    return min(1.0, max(0.0, value))

@@ -1,0 +1,304 @@
+"""A run's life: how it begins, which one is current, how it ends."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import sys
+import threading
+import uuid
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from time import perf_counter_ns as now
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from probe.record import snapshot
+from probe.record.buffer import LIMIT, LoaderRecord
+from probe.record.loop import forget_threads
+
+if TYPE_CHECKING:
+    from probe.record.writer import Writer
+    from probe.watch import Source
+
+_logger = logging.getLogger("probe")
+_warned: set[str] = set()
+
+# The run that `with probe.run(...)` opened, else the one that the first watched loop began.
+_current: Run | None = None
+
+
+class Run:
+    """One recorded training run in this process; made by `probe.run` or by the first watched loop.
+
+    Attributes:
+        uid: UUID of the run, text.
+        name: What the user called it, if anything.
+        db: The file it is recorded to.
+    """
+
+    def __init__(
+        self,
+        name: str | None,
+        *,
+        strategy: str | None = None,
+        experiment: str | None = None,
+        tags: Sequence[str] = (),
+        notes: str | None = None,
+        device: str | None = None,
+        db: str | Path | None = None,
+        implicit: bool = False,
+    ) -> None:
+        self.uid = str(uuid.uuid4())
+        self.name = name or os.environ.get("PROBE_RUN") or None
+        self.strategy = strategy or os.environ.get("PROBE_STRATEGY") or None
+        self.experiment, self.tags, self.notes, self.device = experiment, list(tags), notes, device
+        self.db = database(db)
+        self.implicit = implicit
+        self.origin_ns = now()
+        self.started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self.records: list[LoaderRecord] = []
+        self.events: list[tuple[int, str, str | None, int | None]] = []
+        self.ended = False
+        self._writer: Writer | None = None
+        self._lock = threading.Lock()
+
+    def begin(self) -> None:
+        """Start the threads that write the run to its file."""
+        from probe.record.writer import Writer
+
+        self._writer = Writer(self)
+        self._writer.start()
+
+    def loader(self, name: str, inner: Any, description: dict[str, Any]) -> LoaderRecord | None:
+        """Find the record of a loader, or begin one; None once the run has ended.
+
+        A loader continues its record from epoch to epoch, also when it is made anew with the same
+        settings. Another loader of the same name, or a second loop while the first is still open,
+        gets a record of its own.
+        """
+        with self._lock:
+            if self.ended:
+                return None
+            same = [r for r in self.records if r.base == name and not r.loops]
+            for record in same:
+                if record.owner is not None and record.owner() is inner:
+                    return record
+            for record in same:
+                alive = record.owner is not None and record.owner() is not None
+                if record.description == description and not alive:
+                    break
+            else:
+                count = sum(r.base == name for r in self.records)
+                shown = f"{name} ({count + 1})" if count else name
+                record = LoaderRecord(name, shown, description, self.origin_ns)
+                self.records.append(record)
+            record.own(inner)
+            return record
+
+    def event(self, kind: str, label: str | None, began_ns: int, duration_ns: int | None) -> None:
+        """Note something that happened beside the steps.
+
+        Args:
+            kind: epoch, exclude, gc, warning or dropped.
+            label: What it was, in words.
+            began_ns: When, on the host clock.
+            duration_ns: How long it took; None for a moment.
+        """
+        if len(self.events) < LIMIT:
+            self.events.append((began_ns - self.origin_ns, kind, label, duration_ns))
+
+    def finish(self, status: str = "finished", *, wait: bool = True) -> None:
+        """End the run: close its loops and write what is left.
+
+        Args:
+            status: finished, failed or interrupted.
+            wait: Block until it is written, ten seconds at most.
+        """
+        with self._lock:
+            if self.ended:
+                return
+            self.ended = True
+            for record in self.records:
+                for loop in list(record.loops):
+                    loop.end()
+        if self._writer is not None:
+            self._writer.finish(status, wait=wait)
+
+    def abandon(self) -> None:
+        """Forget the run in a forked child; it is the parent's."""
+        self.ended = True
+        self._writer = None
+        for record in self.records:
+            for loop in record.loops:
+                loop.void()
+
+
+class run:  # noqa: N801 - reads as a statement: `with probe.run("baseline"):`
+    """Name a run and say where it begins and ends.
+
+    Without it a run begins at the first watched loop and ends with the process.
+
+    Args:
+        name: What to call the run; default `PROBE_RUN`.
+        strategy: How batches reach the loop, in words; default `PROBE_STRATEGY`.
+        experiment: Groups runs that belong together.
+        tags: Words to filter by.
+        notes: Free text.
+        db: The file to record to; default `PROBE_DB`, else `probe.db` in the current directory.
+
+    Example:
+        >>> with probe.run("baseline", strategy="plain", tags=["a100"]):  # doctest: +SKIP
+        ...     for batch in probe.watch(loader):
+        ...         train(batch)
+    """
+
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        strategy: str | None = None,
+        experiment: str | None = None,
+        tags: Sequence[str] = (),
+        notes: str | None = None,
+        db: str | Path | None = None,
+    ) -> None:
+        self._settings: dict[str, Any] = {
+            "strategy": strategy,
+            "experiment": experiment,
+            "tags": [tags] if isinstance(tags, str) else tags,
+            "notes": notes,
+            "db": db,
+        }
+        self._name = name
+        self._run: Run | None = None
+        self._outer: Run | None = None
+
+    def __enter__(self) -> Self:
+        global _current
+        if disabled():
+            return self
+        self._outer = _current
+        try:
+            self._run = _start(Run(self._name, **self._settings))
+        except Exception as error:
+            warn(f"this run is not recorded: {error}")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        global _current
+        if self._run is None:
+            return
+        _current = self._outer if self._outer is not None and not self._outer.ended else None
+        self._run.finish(_status(kind))
+
+    @property
+    def uid(self) -> str | None:
+        """UUID of the run; None when nothing is recorded."""
+        return self._run.uid if self._run else None
+
+
+def current() -> Run | None:
+    """Return the run that is being recorded in this process, if any."""
+    return None if _current is None or _current.ended else _current
+
+
+def for_source(source: Source) -> Run | None:
+    """Return the run that a loop of a watched loader belongs to, beginning one if need be."""
+    if disabled() or snapshot.in_dataloader_worker():
+        return None
+    if isinstance(source.run, Run):
+        return None if source.run.ended else source.run
+    active = current()
+    if active is not None and not (active.implicit and _differs(active, source)):
+        return active
+    if active is not None:
+        active.finish(wait=False)
+    return _start(
+        Run(
+            source.run,
+            strategy=source.strategy,
+            device=source.device,
+            db=source.db,
+            implicit=True,
+        )
+    )
+
+
+def _differs(active: Run, source: Source) -> bool:
+    """Tell whether a loader asks for another run than the implicit one that is open.
+
+    Another file or run name does. Another strategy does when the loader's name has been recorded
+    already: the same loop in another way is a comparison, a second loader is not.
+    """
+    if source.db is not None and database(source.db) != active.db:
+        return True
+    if source.run is not None and source.run != active.name:
+        return True
+    known = any(record.base == source.name for record in active.records)
+    return source.strategy is not None and source.strategy != active.strategy and known
+
+
+def database(db: str | Path | None) -> Path:
+    """Return the file to record to: the argument, else `PROBE_DB`, else `probe.db`; absolute."""
+    return Path(db or os.environ.get("PROBE_DB") or "probe.db").expanduser().absolute()
+
+
+def disabled() -> bool:
+    """Tell whether the environment switches probe off."""
+    return os.environ.get("PROBE_DISABLE", "") not in ("", "0")
+
+
+def warn(message: str) -> None:
+    """Say once that something of ours does not work; training goes on."""
+    if message not in _warned:
+        _warned.add(message)
+        _logger.warning("probe: %s", message)
+
+
+_unfinished: set[Run] = set()
+
+
+def _start(new: Run) -> Run:
+    global _current
+    _unfinished.add(new)
+    new.begin()
+    _current = new
+    return new
+
+
+def _status(kind: type[BaseException] | None) -> str:
+    if kind is None or issubclass(kind, SystemExit):
+        return "finished"
+    return "interrupted" if issubclass(kind, KeyboardInterrupt) else "failed"
+
+
+def _finish_all() -> None:
+    """End what is still open when the interpreter exits."""
+    # The interpreter leaves the exception that ended the program here.
+    kind = getattr(sys, "last_type", None)
+    for run_ in list(_unfinished):
+        run_.finish(_status(kind))
+    _unfinished.clear()
+
+
+def _forget_all() -> None:
+    """In a forked child: threads, buffers and the file handle are the parent's."""
+    global _current
+    for run_ in _unfinished:
+        run_.abandon()
+    _unfinished.clear()
+    _current = None
+    forget_threads()
+
+
+atexit.register(_finish_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)

@@ -1,0 +1,1 @@
+"""What a run leaves behind: the SQLite file, its schema and the questions asked of it."""

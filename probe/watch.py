@@ -1,0 +1,302 @@
+"""`probe.watch`: the one line around a loader, and the moments at which a step begins and ends."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from functools import partial, wraps
+from time import perf_counter_ns as now
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from probe.record import snapshot
+from probe.record.batch import measure
+from probe.record.buffer import LIMIT, LoaderRecord
+from probe.record.loop import COST_SAMPLE_MASK, Loop
+from probe.run import current, disabled, for_source, warn
+from probe.view import View, is_view, slot, view_class
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from probe.run import Run
+
+L = TypeVar("L")
+
+
+def watch(
+    loader: L,
+    name: str = "train",
+    *,
+    run: str | Run | None = None,
+    strategy: str | None = None,
+    device: str | None = None,
+    db: str | Path | None = None,
+) -> L:
+    """Record how long the loop waits for each batch of a loader.
+
+    The object that comes back behaves as the loader did: the same batches in the same order, the
+    same errors, length, attributes and class. Watch the outermost object that the loop reads from;
+    a loader watched inside a prefetcher is recorded as its producer. Inside an epoch loop, watching
+    the same loader again continues the same record.
+
+    Args:
+        loader: Anything to iterate over, an iterator, a prefetcher with a `next()` method, or a
+            function that returns a batch.
+        name: What the loader is for: train, val, …
+        run: Name of the run, or a `Run`; default `PROBE_RUN`. Inside `with probe.run(...)` that
+            run is used. A new name begins a new run.
+        strategy: How batches reach the loop, in words; default `PROBE_STRATEGY`.
+        device: Name of the device to note in the run; default what torch uses.
+        db: The file to record to; default `PROBE_DB`, else `probe.db` in the current directory.
+
+    Returns:
+        The watched loader; the loader itself when `PROBE_DISABLE=1`.
+
+    Raises:
+        TypeError: The object can neither be iterated over nor called.
+    """
+    if disabled() or is_view(loader):
+        return loader
+    cls = type(loader)
+    iterable = hasattr(cls, "__iter__") or hasattr(cls, "__next__") or hasattr(cls, "__getitem__")
+    if isinstance(loader, type) or not (
+        iterable or callable(loader) or callable(getattr(loader, "next", None))
+    ):
+        raise TypeError(
+            "probe.watch needs a loader to iterate over, an iterator, or a function that returns"
+            f" a batch; it was given {loader!r:.80} of type {cls.__name__}"
+        )
+    source = Source(name, run, strategy, device, db)
+    return cast(L, _watched(loader, source))
+
+
+class Source:
+    """What `watch` was told, and what it needs to begin a loop."""
+
+    __slots__ = ("_description", "_home", "db", "device", "memo", "name", "run", "strategy")
+
+    def __init__(
+        self,
+        name: str,
+        run: str | Run | None,
+        strategy: str | None,
+        device: str | None,
+        db: str | Path | None,
+    ) -> None:
+        self.name, self.run, self.strategy, self.device, self.db = name, run, strategy, device, db
+        self._home = threading.get_ident()
+        self._description: dict[str, Any] | None = None
+        self.memo: weakref.ref[Watched] | None = None
+
+    def settings(self) -> dict[str, Any]:
+        """What a copy of the watched loader in another process is watched with."""
+        name = self.run if isinstance(self.run, str) else None
+        return {
+            "name": self.name,
+            "run": name,
+            "strategy": self.strategy,
+            "device": self.device,
+            "db": self.db,
+        }
+
+    def begin(self, inner: Any, *, again: bool = False) -> Loop | None:
+        """Begin a loop over `inner`, or return None when nothing is to be recorded.
+
+        Args:
+            inner: The loader itself.
+            again: The iterator goes on after its end: continue in the run there is, begin none.
+        """
+        try:
+            run = current() if again else for_source(self)
+            if run is None:
+                return None
+            if self._description is None:
+                self._description = snapshot.loader(inner)
+        except Exception as error:
+            warn(f"this loop is not recorded: {error}")
+            return None
+        return Loop(partial(self._attach, inner, run))
+
+    def _attach(self, inner: Any, run: Run, loop: Loop) -> LoaderRecord | None:
+        try:
+            assert self._description is not None
+            record = run.loader(self.name, inner, self._description)
+            if record is not None and (loop.nested or threading.get_ident() != self._home):
+                record.role = "producer"
+            return record
+        except Exception as error:
+            warn(f"this loop is not recorded: {error}")
+            return None
+
+
+class Watched(View):
+    """A view that times: a loader, an iterator of one, or a function that returns a batch."""
+
+    __slots__ = ("_probe_fetch", "_probe_loop", "_probe_root", "_probe_source")
+
+    _probe_fetch: Any
+    _probe_loop: Loop | None
+    _probe_root: bool
+    _probe_source: Source
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._probe_inner, name)
+        if name == "next" and callable(value):
+            return wraps(value)(partial(_fetch_call, self, value))
+        return value
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return _watch_again, (self._probe_inner, self._probe_source.settings())
+
+    def __del__(self) -> None:
+        loop = self._probe_loop
+        if loop is not None:
+            loop.end()
+
+
+_set_inner = slot(View, "_probe_inner").__set__
+_set_fetch = slot(Watched, "_probe_fetch").__set__
+_set_loop = slot(Watched, "_probe_loop").__set__
+_set_root = slot(Watched, "_probe_root").__set__
+_set_source = slot(Watched, "_probe_source").__set__
+
+_iterator_classes: dict[type, type[View]] = {}
+
+
+def _watched(loader: Any, source: Source) -> Watched:
+    """Make the view that `watch` returns; its class is its own, so that `type(x)(...)` watches."""
+    cls = type(loader)
+
+    def new(_: type, *args: Any, **kwargs: Any) -> Any:
+        return watch(cls(*args, **kwargs), **source.settings())
+
+    own = _hooks(cls, iterable=hasattr(cls, "__iter__") or hasattr(cls, "__getitem__"))
+    own["__new__"] = new
+    if not own.keys() & {"__iter__", "__next__"} and not hasattr(loader, "next"):
+        own["__call__"] = _call
+        own["__doc__"], own["__module__"] = loader.__doc__, loader.__module__
+    return _make(view_class(Watched, cls, own), loader, source, loop=None, root=True)
+
+
+def _iterator(inner: Any, source: Source, loop: Loop | None) -> Watched:
+    cls = type(inner)
+    made = _iterator_classes.get(cls)
+    if made is None:
+        made = _iterator_classes[cls] = view_class(Watched, cls, _hooks(cls, iterable=True))
+    return _make(made, inner, source, loop, root=False)
+
+
+def _make(cls: type[View], inner: Any, source: Source, loop: Loop | None, *, root: bool) -> Watched:
+    view = cast(Watched, object.__new__(cls))
+    _set_inner(view, inner)
+    _set_source(view, source)
+    _set_loop(view, loop)
+    _set_root(view, root)
+    _set_fetch(view, getattr(inner, "__next__", None))
+    return view
+
+
+def _hooks(cls: type, *, iterable: bool) -> dict[str, Any]:
+    own: dict[str, Any] = {}
+    if iterable:
+        own["__iter__"] = _iter
+    if hasattr(cls, "__next__"):
+        own["__next__"] = _next
+    return own
+
+
+def _iter(self: Watched) -> Any:
+    inner, source = self._probe_inner, self._probe_source
+    if not self._probe_root:
+        iterator = iter(inner)
+        return self if iterator is inner else iterator
+    loop = source.begin(inner)
+    iterator = iter(inner) if loop is None else loop.open(partial(iter, inner))
+    view = self if iterator is inner else source.memo() if source.memo is not None else None
+    if view is None or view._probe_inner is not iterator:
+        view = _iterator(iterator, source, loop)
+        source.memo = weakref.ref(view)
+        return view
+    # The loader keeps one iterator and has just begun it anew.
+    if view._probe_loop is not None:
+        view._probe_loop.end(None if loop is None else loop.begun)
+    _set_loop(view, loop)
+    return view
+
+
+def _next(self: Watched) -> Any:
+    loop = self._probe_loop
+    if loop is None or not loop.simple:
+        return _fetch(self, self._probe_fetch)
+    # The path of nearly every step: nothing else is open on this thread. `Loop.fetch` does the
+    # same in general; here it is written out, because each call would cost as much as the work.
+    asked = now()
+    copied = loop.copy
+    loop.in_next = True
+    try:
+        batch = self._probe_fetch()
+    except BaseException as error:
+        loop.failed(asked, copied, error)
+        raise
+    got = now()
+    rows = loop.rows
+    if not loop.simple or len(rows) >= LIMIT:
+        loop.settle(asked, copied, got, batch)
+        return batch
+    loop.in_next = False
+    start, wait, other, step = loop.start, loop.wait, loop.other, loop.step
+    compute = asked - start - wait - copied - other
+    rows.append(
+        (
+            step,
+            loop.epoch,
+            loop.first,
+            start - loop.origin,
+            wait,
+            copied,
+            compute,
+            other,
+            loop.samples,
+            loop.bytes,
+        )
+    )
+    loop.step = step + 1
+    loop.first = loop.other = 0
+    loop.start = asked
+    loop.copy = copied = loop.copy - copied
+    loop.wait = got - asked - copied
+    loop.samples, loop.bytes = measure(batch)
+    if not step & COST_SAMPLE_MASK:
+        loop.cost(got)
+    return batch
+
+
+def _call(self: Watched, *args: Any, **kwargs: Any) -> Any:
+    return _fetch_call(self, self._probe_inner, *args, **kwargs)
+
+
+def _fetch_call(self: Watched, function: Any, *args: Any, **kwargs: Any) -> Any:
+    return _fetch(self, partial(function, *args, **kwargs), ends=_is_end)
+
+
+def _fetch(self: Watched, next_: Any, ends: Any = None) -> Any:
+    loop = self._probe_loop
+    if loop is None or loop.ended:
+        if not self._probe_root and loop is None:
+            return next_()
+        loop = self._probe_source.begin(self._probe_inner, again=loop is not None)
+        _set_loop(self, loop)
+        if loop is None:
+            return next_()
+    return loop.fetch(next_, ends)
+
+
+def _is_end(batch: Any) -> bool:
+    """Tell whether a prefetcher's `next()` has said that the epoch is over."""
+    if batch is None:
+        return True
+    return type(batch) in (tuple, list) and bool(batch) and all(item is None for item in batch)
+
+
+def _watch_again(inner: Any, settings: dict[str, Any]) -> Any:
+    return watch(inner, **settings)
