@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import sys
 import threading
@@ -15,16 +14,13 @@ from time import perf_counter_ns as now
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from probe.record import snapshot
+from probe.record import snapshot, writer
 from probe.record.buffer import LIMIT, LoaderRecord
 from probe.record.loop import forget_threads
+from probe.record.warnings import warn
 
 if TYPE_CHECKING:
-    from probe.record.writer import Writer
     from probe.watch import Source
-
-_logger = logging.getLogger("probe")
-_warned: set[str] = set()
 
 # The run that `with probe.run(...)` opened, else the one that the first watched loop began.
 _current: Run | None = None
@@ -58,18 +54,16 @@ class Run:
         self.db = database(db)
         self.implicit = implicit
         self.origin_ns = now()
-        self.started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self.started_at = datetime.now(UTC).isoformat(timespec="microseconds")
         self.records: list[LoaderRecord] = []
         self.events: list[tuple[int, str, str | None, int | None]] = []
         self.ended = False
-        self._writer: Writer | None = None
+        self._writer: writer.Writer | None = None
         self._lock = threading.Lock()
 
     def begin(self) -> None:
         """Start the threads that write the run to its file."""
-        from probe.record.writer import Writer
-
-        self._writer = Writer(self)
+        self._writer = writer.Writer(self)
         self._writer.start()
 
     def loader(self, name: str, inner: Any, description: dict[str, Any]) -> LoaderRecord | None:
@@ -256,13 +250,6 @@ def disabled() -> bool:
     return os.environ.get("PROBE_DISABLE", "") not in ("", "0")
 
 
-def warn(message: str) -> None:
-    """Say once that something of ours does not work; training goes on."""
-    if message not in _warned:
-        _warned.add(message)
-        _logger.warning("probe: %s", message)
-
-
 _unfinished: set[Run] = set()
 
 
@@ -297,8 +284,13 @@ def _forget_all() -> None:
     _unfinished.clear()
     _current = None
     forget_threads()
+    writer.after_fork_in_child()
 
 
 atexit.register(_finish_all)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_all)
+    os.register_at_fork(
+        before=writer.before_fork,
+        after_in_parent=writer.after_fork_in_parent,
+        after_in_child=_forget_all,
+    )

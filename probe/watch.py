@@ -12,7 +12,8 @@ from probe.record import snapshot
 from probe.record.batch import measure
 from probe.record.buffer import LIMIT, LoaderRecord
 from probe.record.loop import COST_SAMPLE_MASK, Loop
-from probe.run import current, disabled, for_source, warn
+from probe.record.warnings import warn
+from probe.run import current, disabled, for_source
 from probe.view import View, is_view, slot, view_class
 
 if TYPE_CHECKING:
@@ -236,7 +237,7 @@ def _next(self: Watched) -> Any:
     try:
         batch = self._probe_fetch()
     except BaseException as error:
-        loop.failed(asked, copied, error)
+        loop.failed(asked, copied, error, now())
         raise
     got = now()
     rows = loop.rows

@@ -6,7 +6,6 @@ every 1/6 to 1 s: coarse evidence beside the step times, never part of them.
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 import threading
@@ -16,10 +15,12 @@ from time import thread_time_ns
 from typing import Any, Protocol, TypeVar
 
 from probe.record.buffer import LIMIT, take
+from probe.record.warnings import inform
 
 PERIOD_SECONDS = 0.2
 
-_logger = logging.getLogger("probe")
+# Finding this process's children reads the whole process table, over 1 ms: once a second is enough.
+_TREE_PERIOD_NS = 1_000_000_000
 
 
 class Gpus(Protocol):
@@ -118,6 +119,8 @@ class Host:
 
     def _tree_cpu(self) -> float | None:
         before, seconds = self._tree
+        if now() - before < _TREE_PERIOD_NS:
+            return None
         self._tree = (at, busy) = (now(), self._tree_seconds())
         elapsed = (at - before) / 1e9 * len(self._cores)
         # A child that ended took its seconds with it: that difference says nothing.
@@ -205,7 +208,7 @@ def open_nvml() -> Nvml | None:
 
         pynvml.nvmlInit()
     except Exception as error:  # no library, no driver, a driver of another version
-        _logger.info("probe: no NVIDIA GPU is sampled: %s", error)
+        inform(f"no NVIDIA GPU is sampled: {error}")
         return None
     return Nvml(pynvml)
 

@@ -89,7 +89,7 @@ class Loop:
         self._thread = thread = _local.state
         self._has_batch = False
         self._since = 0
-        self.nested = any(loop.in_next for loop in thread.loops)
+        self.nested = False
         self.ended = False
         self.excluded = 0
         self.in_next: bool = False
@@ -148,13 +148,14 @@ class Loop:
         try:
             batch = next_()
         except BaseException as error:
-            self.failed(asked, copied, error)
-            _charge(others, now() - asked)
+            came = now()
+            _charge(others, came - asked)
+            self.failed(asked, copied, error, came)
             raise
         got = now()
         _charge(others, got - asked)
         if ends is not None and ends(batch):
-            self.failed(asked, copied, StopIteration())
+            self.failed(asked, copied, StopIteration(), got)
             return batch
         self.settle(asked, copied, got, batch)
         return batch
@@ -179,6 +180,7 @@ class Loop:
             self.copy = copy
             self.other = 0
         else:
+            self.nested = any(loop.in_next for loop in self._thread.loops)
             record = self._attach(self)
             self._attach = _nothing
             if record is None:
@@ -198,9 +200,15 @@ class Loop:
         self.samples, self.bytes = measure(batch)
         self.simple = len(self._thread.loops) == 1 and not self.excluded
 
-    def failed(self, asked: int, copied: int, error: BaseException) -> None:
-        """Account for a `next` that gave no batch: its time belongs to the step that is open."""
-        came = now()
+    def failed(self, asked: int, copied: int, error: BaseException, came: int) -> None:
+        """Account for a `next` that gave no batch: its time belongs to the step that is open.
+
+        Args:
+            asked: When the loop asked, ns.
+            copied: What the open step had copied by then, ns.
+            error: What came instead; StopIteration ends the loop.
+            came: When it came, ns.
+        """
         self.in_next = False
         if self.ended:
             return
@@ -278,7 +286,6 @@ class Loop:
             self._thread.loops.remove(self)
         self._thread = _local.state
         self._around = []
-        self.nested = any(loop.in_next for loop in self._thread.loops)
         for loop in self._thread.loops:
             loop.simple = False
         self._thread.loops.append(self)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from probe.record import snapshot
 from probe.record.buffer import STEP_COLUMNS, LoaderRecord, take
 from probe.record.hardware import Sampler
+from probe.record.warnings import warn
 from probe.store import schema
 
 if TYPE_CHECKING:
@@ -26,8 +27,9 @@ _EXIT_SECONDS = 10
 class Writer(threading.Thread):
     """Writes one run: its row, then every half second what has gathered, then its end.
 
-    A file that cannot be written is warned about once; from then on what the loop records is
-    counted as dropped and thrown away, so memory stays bounded.
+    The file is open only while a flush lasts, so that a fork finds none of SQLite's state and a
+    replaced file is noticed. What cannot be written stays in its bounded buffer for the next
+    flush; a fault is warned about once.
 
     Args:
         run: The run to write.
@@ -38,12 +40,10 @@ class Writer(threading.Thread):
         self._run = run
         self._ending = threading.Event()
         self._status = "running"
-        self._db: sqlite3.Connection | None = None
-        self._row_id = 0
-        self._loader_ids: dict[LoaderRecord, int] = {}
-        self._written_roles: dict[LoaderRecord, tuple[str, int | None]] = {}
+        self._row_id: int | None = None
+        self._loaders: dict[LoaderRecord, tuple[int, str, int | None]] = {}
+        self._taken: list[tuple[list[Any], list[Any]]] = []
         self._sampler = Sampler(run.origin_ns)
-        self._dropped = 0
         self._steps = 0
         self._step_cost_ns = _entry_cost_ns()
 
@@ -54,32 +54,47 @@ class Writer(threading.Thread):
         if wait and self.is_alive():
             self.join(_EXIT_SECONDS)
             if self.is_alive():
-                from probe.run import warn
-
-                warn(f"{self._run.db} is still locked: the end of the run may be missing from it")
+                warn(f"{self._run.db} is still locked: the end of this run is missing from it")
 
     def run(self) -> None:
-        """Open the file, then flush until the run ends."""
-        self._attempt(self._open)
+        """Flush until the run ends."""
+        self._flush()
         self._sampler.start()
         while not self._ending.wait(FLUSH_SECONDS):
-            self._attempt(self._flush)
+            self._flush()
         self._sampler.stop()
-        self._attempt(self._flush)
-        if self._db is not None:
-            self._db.close()
+        self._flush()
+        left = sum(len(record.rows) for record in self._run.records)
+        if left:
+            warn(f"{left} steps could not be written to {self._run.db}")
 
-    def _attempt(self, work: Any) -> None:
+    def _flush(self) -> None:
+        before = self._row_id, dict(self._loaders), self._steps
         try:
-            work()
+            with _writing:
+                if _forked_while_writing:
+                    raise OSError("this process was forked from one that was writing to it")
+                db = connect(self._run.db)
+                try:
+                    with _transaction(db):
+                        if self._row_id is None:
+                            self._row_id = _insert(db, "runs", self._run_row())
+                        self._write(db, self._row_id)
+                finally:
+                    db.close()
         except Exception as error:
-            from probe.run import warn
+            self._row_id, self._loaders, self._steps = before
+            for buffer, taken in self._taken:
+                buffer[:0] = taken
+            warn(f"cannot record to {self._run.db}: {error}; training goes on")
+        self._taken = []
 
-            warn(f"cannot record to {self._run.db}: {error}; training goes on without recording")
-            self._db = None
+    def _take(self, buffer: list[Any]) -> list[Any]:
+        taken = take(buffer)
+        self._taken.append((buffer, taken))
+        return taken
 
-    def _open(self) -> None:
-        self._db = connect(self._run.db)
+    def _run_row(self) -> dict[str, Any]:
         row = {
             "uid": self._run.uid,
             "name": self._run.name,
@@ -95,76 +110,64 @@ class Writer(threading.Thread):
         }
         row["config"] = json.dumps(row["config"])
         row["device"] = self._run.device or row["device"]
-        with _transaction(self._db):
-            self._row_id = _insert(self._db, "runs", row)
+        return row
 
-    def _flush(self) -> None:
-        run = self._run
+    def _write(self, db: sqlite3.Connection, run_id: int) -> None:
+        run, ending = self._run, self._ending.is_set()
+        events = list(self._take(run.events))
         records = list(run.records)
-        ending = self._ending.is_set()
-        steps = {record: take(record.rows) for record in records}
-        if self._db is None:
-            self._dropped += sum(map(len, steps.values()))
-            return
-        events = take(run.events)
         for record in records:
-            events += take(record.epochs)
-        with _transaction(self._db):
-            for record in records:
-                self._write_loader(record)
-                loader_id = self._loader_ids[record]
-                self._db.executemany(_insert_steps(self._row_id, loader_id), steps[record])
-                self._steps += len(steps[record])
-            self._write_extras(events)
-            self._db.execute(
-                "UPDATE runs SET status = ?, ended_at = ?, heartbeat_at = ?, overhead_ns = ?,"
-                " dropped = ?, device = coalesce(device, ?), driver = coalesce(driver, ?)"
-                " WHERE id = ?",
-                (
-                    self._status if ending else "running",
-                    _utc() if ending else None,
-                    _utc(),
-                    self._overhead_ns(records),
-                    self._dropped + sum(record.dropped for record in records),
-                    snapshot.device(),
-                    self._sampler.driver,
-                    self._row_id,
-                ),
-            )
+            loader_id = self._write_loader(db, run_id, record)
+            rows = self._take(record.rows)
+            db.executemany(_insert_steps(run_id, loader_id), rows)
+            self._steps += len(rows)
+            events += self._take(record.epochs)
+        gpu_rows, host_rows = self._sampler.take()
+        for table, table_rows in (
+            ("events", events),
+            ("gpu_samples", gpu_rows),
+            ("host_samples", host_rows),
+        ):
+            if table_rows:
+                marks = ", ".join("?" * len(table_rows[0]))
+                db.executemany(
+                    f"INSERT OR IGNORE INTO {table} VALUES ({run_id}, {marks})", table_rows
+                )
+        db.execute(
+            "UPDATE runs SET status = ?, ended_at = ?, heartbeat_at = ?, overhead_ns = ?,"
+            " dropped = ?, device = coalesce(device, ?), driver = coalesce(driver, ?)"
+            " WHERE id = ?",
+            (
+                self._status if ending else "running",
+                _utc() if ending else None,
+                _utc(),
+                self._overhead_ns(records),
+                sum(record.dropped for record in records),
+                snapshot.device(),
+                self._sampler.driver,
+                run_id,
+            ),
+        )
 
-    def _write_loader(self, record: LoaderRecord) -> None:
-        assert self._db is not None
-        state = (record.role, record.length)
-        if record not in self._loader_ids:
+    def _write_loader(self, db: sqlite3.Connection, run_id: int, record: LoaderRecord) -> int:
+        loader_id, *written = self._loaders.get(record, (None,))
+        if loader_id is None:
             row = {
-                "run_id": self._row_id,
+                "run_id": run_id,
                 "name": record.name,
                 "role": record.role,
                 "length": record.length,
                 **record.description,
             }
             row["chain"] = json.dumps(row["chain"])
-            self._loader_ids[record] = _insert(self._db, "loaders", row)
-        elif self._written_roles[record] != state:
-            self._db.execute(
+            loader_id = _insert(db, "loaders", row)
+        elif written != [record.role, record.length]:
+            db.execute(
                 "UPDATE loaders SET role = ?, length = ? WHERE id = ?",
-                (*state, self._loader_ids[record]),
+                (record.role, record.length, loader_id),
             )
-        self._written_roles[record] = state
-
-    def _write_extras(self, events: list[tuple[Any, ...]]) -> None:
-        assert self._db is not None
-        self._db.executemany(
-            f"INSERT INTO events VALUES ({self._row_id}, ?, ?, ?, ?)",
-            events,
-        )
-        gpu_rows, host_rows = self._sampler.take()
-        self._db.executemany(
-            f"INSERT OR IGNORE INTO gpu_samples VALUES ({self._row_id}{', ?' * 10})", gpu_rows
-        )
-        self._db.executemany(
-            f"INSERT OR IGNORE INTO host_samples VALUES ({self._row_id}{', ?' * 6})", host_rows
-        )
+        self._loaders[record] = (loader_id, record.role, record.length)
+        return loader_id
 
     def _overhead_ns(self, records: list[LoaderRecord]) -> int:
         """Sum up what recording cost: the loop's bookkeeping and the CPU time of our threads."""
@@ -172,6 +175,33 @@ class Writer(threading.Thread):
         measured = sum(record.cost_ns for record in records)
         per_step = self._step_cost_ns + (measured / samples if samples else 0)
         return int(self._steps * per_step) + thread_time_ns() + self._sampler.cpu_ns
+
+
+# SQLite keeps what it knows of an open file per process, and a fork copies that: a child that met
+# the file half open could not use it. So a fork waits for the flush under way, but not for long.
+_writing = threading.Lock()
+_FORK_WAIT_SECONDS = 0.2
+_holding = False
+_forked_while_writing = False
+
+
+def before_fork() -> None:
+    """Let no flush be under way while the process forks."""
+    global _holding
+    _holding = _writing.acquire(timeout=_FORK_WAIT_SECONDS)
+
+
+def after_fork_in_parent() -> None:
+    """Go on writing."""
+    if _holding:
+        _writing.release()
+
+
+def after_fork_in_child() -> None:
+    """Start afresh; after a fork in the middle of a flush this process cannot record."""
+    global _writing, _forked_while_writing
+    _forked_while_writing = _forked_while_writing or not _holding
+    _writing = threading.Lock()
 
 
 def connect(path: Any) -> sqlite3.Connection:

@@ -1,0 +1,28 @@
+"""Every test starts in an empty folder, with no run open and no settings of its user."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def clean_slate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("PROBE_")]:
+        if name != "PROBE_REQUIRE_BROWSER":
+            monkeypatch.delenv(name)
+    yield
+    finish_runs()
+
+
+def finish_runs() -> None:
+    """End the run that a watched loop began by itself, as the interpreter does at exit."""
+    from probe.run import current
+
+    run = current()
+    if run is not None:
+        run.finish()

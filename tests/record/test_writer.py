@@ -1,0 +1,185 @@
+"""How what was recorded reaches the file, and what happens when it cannot."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import finish_runs
+
+import probe
+from probe.record import writer
+from probe.record.buffer import STEP_COLUMNS, LoaderRecord, take
+from probe.store import schema
+from probe.store.queries import Store
+
+
+def test_rows_reach_the_file_while_the_loop_runs() -> None:
+    for index in probe.watch(range(300)):
+        time.sleep(0.005)
+        if index == 298:
+            with Store("probe.db") as store:
+                (run,) = store.runs()
+                assert run.status == "running"
+                # At most a second may be missing, on a busy machine too.
+                assert len(store.steps(run.id, 1)) > 60
+
+
+def test_a_killed_process_loses_at_most_the_last_second(tmp_path: Path) -> None:
+    program = """
+import time, probe
+for i in probe.watch(range(10**9)):
+    time.sleep(0.01)
+    print(i, flush=True)
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=tmp_path
+    )
+    assert process.stdout is not None
+    time.sleep(3)
+    os.kill(process.pid, signal.SIGKILL)
+    done = [int(line) for line in process.stdout.read().split()]
+    process.stdout.close()
+    process.wait()
+    with Store("probe.db") as store:
+        (run,) = store.runs()
+        steps = store.steps(run.id, 1)
+    assert 0 <= done[-1] - int(steps.step[-1]) <= 110
+    with sqlite3.connect("probe.db") as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        db.execute("UPDATE runs SET heartbeat_at = '2026-01-01T00:00:00.000+00:00'")
+    db.close()
+    with Store("probe.db") as store:
+        assert store.runs()[0].status == "interrupted"
+
+
+@pytest.mark.parametrize(
+    ("ending", "status"),
+    [("", "finished"), ("1/0", "failed"), ("raise KeyboardInterrupt", "interrupted")],
+)
+def test_the_end_of_a_process_ends_its_run(tmp_path: Path, ending: str, status: str) -> None:
+    program = f"import probe\nfor _ in probe.watch([1, 2, 3]): pass\n{ending}"
+    subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, stderr=subprocess.DEVNULL, check=False
+    )
+    with Store("probe.db") as store:
+        (run,) = store.runs()
+        assert run.status == status
+        assert len(store.steps(run.id, 1)) == 3
+
+
+def test_training_goes_on_when_the_file_belongs_to_another_program(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with sqlite3.connect("probe.db") as db:
+        db.execute("CREATE TABLE customers (id INTEGER)")
+    db.close()
+    before = Path("probe.db").read_bytes()
+    assert list(probe.watch(range(100))) == list(range(100))
+    finish_runs()
+    assert "of another program" in caplog.text
+    assert caplog.text.count("training goes on") == 1
+    assert Path("probe.db").read_bytes() == before
+
+
+def test_a_full_buffer_counts_what_it_turns_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = 50
+    monkeypatch.setattr("probe.record.loop.LIMIT", limit)
+    monkeypatch.setattr(sys.modules["probe.watch"], "LIMIT", limit)
+    monkeypatch.setattr(writer, "FLUSH_SECONDS", 30)
+    for _ in probe.watch(range(200)):
+        pass
+    finish_runs()
+    with Store("probe.db") as store:
+        (run,) = store.runs()
+        assert run.dropped == 150
+        assert len(store.steps(run.id, 1)) == limit
+
+
+def test_a_flush_that_fails_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, calls = writer.Writer._overhead_ns, []
+
+    def fail_twice(self: writer.Writer, records: list[LoaderRecord]) -> int:
+        calls.append(1)
+        if len(calls) in (1, 3):
+            raise sqlite3.OperationalError("disk is full")
+        return real(self, records)
+
+    monkeypatch.setattr(writer.Writer, "_overhead_ns", fail_twice)
+    monkeypatch.setattr(writer, "FLUSH_SECONDS", 0.05)
+    for _ in probe.watch(range(40)):
+        time.sleep(0.01)
+    finish_runs()
+    assert len(calls) > 4
+    with Store("probe.db") as store:
+        (run,) = store.runs()
+        assert list(store.steps(run.id, 1).step) == list(range(40))
+        assert [event.kind for event in store.events(run.id)] == ["epoch"]
+
+
+def test_what_is_appended_while_rows_are_taken_stays() -> None:
+    rows = [1, 2, 3]
+    assert take(rows) == [1, 2, 3]
+    rows.append(4)
+    assert take(rows) == [4]
+
+
+def test_the_loop_and_the_table_agree_on_the_columns(tmp_path: Path) -> None:
+    db = writer.connect(tmp_path / "new.db")
+    columns = {row[1] for row in db.execute("PRAGMA table_info(steps)")}
+    assert set(STEP_COLUMNS) < columns
+    columns = {row[1] for row in db.execute("PRAGMA table_info(loaders)")}
+    assert set(LoaderRecord("a", "a", {}, 0).description) < columns
+    db.close()
+
+
+def test_a_forked_child_leaves_its_parents_run_alone(tmp_path: Path) -> None:
+    program = """
+import os, probe
+for i in probe.watch(range(10), run="parent"):
+    if i == 5:
+        pid = os.fork()
+        if pid == 0:
+            break
+if pid == 0:
+    for _ in probe.watch(range(3), run="child"): pass
+    from probe.run import current
+    current().finish()
+    os._exit(0)
+os.waitpid(pid, 0)
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], cwd=tmp_path, check=True)
+    with Store("probe.db") as store:
+        lengths = {
+            run.name: len(store.steps(run.id, store.loaders(run.id)[0].id)) for run in store.runs()
+        }
+    assert lengths == {"parent": 10, "child": 3}
+
+
+def test_a_new_file_counts_as_migrated_and_equals_one_that_sqlite_utils_made() -> None:
+    from sqlite_utils import Database
+
+    def tables(db: sqlite3.Connection) -> dict[str, str]:
+        rows = db.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL")
+        return {
+            name: " ".join(sql.replace('"', "").replace("[", "").replace("]", "").split())
+            for name, sql in rows
+        }
+
+    direct = sqlite3.connect(":memory:", isolation_level=None)
+    schema.migrate(direct)
+    assert schema.migrations().pending(Database(direct)) == []
+    through = sqlite3.connect(":memory:", isolation_level=None)
+    schema.migrations().apply(Database(through))
+    ours, theirs = tables(direct), tables(through)
+    assert ours.keys() == theirs.keys()
+    for name in ours.keys() - {"_sqlite_migrations"}:
+        assert ours[name].lower() == theirs[name].lower()
+    direct.close()
+    through.close()
