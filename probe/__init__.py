@@ -6,7 +6,7 @@
 """
 
 from probe import prefetch
-from probe.record.loop import copy, exclude
+from probe.record.blocks import copy, exclude
 from probe.run import run
 from probe.watch import watch
 

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from probe.record import snapshot, writer
 from probe.record.buffer import LIMIT, LoaderRecord
-from probe.record.loop import forget_threads
+from probe.record.clock import forget_clock
+from probe.record.copies import forget_copies
+from probe.record.thread import forget_threads
 from probe.record.warnings import warn
 
 if TYPE_CHECKING:
@@ -284,6 +286,8 @@ def _forget_all() -> None:
     _unfinished.clear()
     _current = None
     forget_threads()
+    forget_copies()
+    forget_clock()
     writer.after_fork_in_child()
 
 

@@ -15,7 +15,6 @@ from prefetch_generator import BackgroundGenerator
 from torch.utils.data import DataLoader, Dataset
 
 import probe
-from probe.insight.summary import summarize
 from probe.store.queries import Loader, Run, Steps, Store
 
 MS = 1_000_000
@@ -75,9 +74,9 @@ def test_steps_add_up_to_the_wall_time_of_their_loop(workers: int) -> None:
 def test_known_wait_of_a_plain_loader_is_measured_within_one_percent() -> None:
     for _ in probe.watch(DataLoader(Slow(60, 0.020), batch_size=1)):
         busy(0.040)
-    _, row, steps = read()
-    share = summarize(row, steps, warm_up=0).stall_share
-    assert share == pytest.approx(1 / 3, abs=0.01)
+    _, _, steps = read()
+    # The median, since another program may take the core away from a step.
+    assert np.median(steps.wait_ns / steps.step_ns) == pytest.approx(1 / 3, abs=0.01)
 
 
 def test_a_background_thread_hides_the_wait_it_hides() -> None:
@@ -85,10 +84,8 @@ def test_a_background_thread_hides_the_wait_it_hides() -> None:
     # The loop sleeps: a device computes while the host waits, and the thread may load.
     for _ in probe.watch(BackgroundGenerator(iter(loader))):
         time.sleep(0.040)
-    _, row, steps = read()
-    share = summarize(row, steps, warm_up=0).stall_share
-    assert share is not None
-    assert share < 0.03
+    _, _, steps = read()
+    assert np.median(steps.wait_ns / steps.step_ns) < 0.03
 
 
 def test_work_that_is_excluded_is_not_wait() -> None:
@@ -96,10 +93,8 @@ def test_work_that_is_excluded_is_not_wait() -> None:
         busy(0.010)
         with probe.exclude("logging"):
             busy(0.030)
-    _, row, steps = read()
-    share = summarize(row, steps, warm_up=0).stall_share
-    assert share is not None
-    assert share < 0.01
+    _, _, steps = read()
+    assert np.median(steps.wait_ns / steps.step_ns) < 0.01
     assert np.median(steps.other_ns) == pytest.approx(30 * MS, rel=0.05)
 
 

@@ -10,12 +10,16 @@ import weakref
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
+    from probe.record.clock import StepMarks
     from probe.record.loop import Loop
 
 T = TypeVar("T")
 
 # Rows that may wait for the writer, per loader: about 60 MB at most.
 LIMIT = 200_000
+
+# Whether smaller tensors lie in pinned memory makes no difference to the copy.
+_PINNED_MATTERS = 65_536
 
 # What a loop records of a step, in the order of its tuples.
 STEP_COLUMNS = (
@@ -54,10 +58,17 @@ class LoaderRecord:
         self.epoch = 0
         self.loops: set[Loop] = set()
         self.rows: list[tuple[int | None, ...]] = []
+        self.device_rows: list[tuple[tuple[int | None, ...], StepMarks]] = []
         self.epochs: list[tuple[int, str, str | None, int | None]] = []
         self.dropped = 0
         self.cost_ns = 0
         self.cost_samples = 0
+        self.copies = 0
+        self.copied_bytes = 0
+        self.copied_pageable_bytes = 0
+        self.copied_blocking_bytes = 0
+        self.hidden_copies = 0
+        self.hidden_copy_ns = 0
 
     def own(self, inner: Any) -> None:
         """Remember whose record this is, without keeping the loader alive."""
@@ -65,6 +76,20 @@ class LoaderRecord:
             self.owner = weakref.ref(inner)
         except TypeError:  # lists and other built-in types
             self.owner = None
+
+    def copied(self, source: Any, *, blocking: bool) -> None:
+        """Count a tensor that the loop's thread copied to the device."""
+        try:
+            size = source.nbytes
+            self.copies += 1
+            self.copied_bytes += size
+            if blocking:
+                self.copied_blocking_bytes += size
+            # Asking the driver takes a microsecond or two, which a small tensor is not worth.
+            if size >= _PINNED_MATTERS and not source.is_pinned():
+                self.copied_pageable_bytes += size
+        except Exception:  # a tensor subclass may refuse; a count is not worth a training run
+            return
 
     def ended(self, begun: int, at: int, length: int | None) -> None:
         """Note that a pass over the loader is over.

@@ -10,43 +10,20 @@ the rest. Nothing here takes a lock: a loop belongs to the thread that drives it
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from time import perf_counter_ns as now
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from probe.record.batch import measure
 from probe.record.buffer import LIMIT, LoaderRecord
+from probe.record.clock import DeviceClock, Mark, StepMarks
+from probe.record.copies import unwatch_copies, watch_copies
+from probe.record.thread import consumers, thread_state
 
 T = TypeVar("T")
 
 # Every so many steps the loop times its own bookkeeping; a power of two less one.
 COST_SAMPLE_MASK = 255
-
-
-class ThreadState:
-    """What one thread has open."""
-
-    __slots__ = ("copying", "loops")
-
-    def __init__(self) -> None:
-        self.loops: list[Loop] = []
-        self.copying = False
-
-
-class _Local(threading.local):
-    def __init__(self) -> None:
-        self.state = ThreadState()
-
-
-_local = _Local()
-
-
-def forget_threads() -> None:
-    """Start with nothing open; for a forked child, whose loops all belong to its parent."""
-    global _local
-    _local = _Local()
 
 
 class Loop:
@@ -60,12 +37,18 @@ class Loop:
     __slots__ = (
         "_around",
         "_attach",
+        "_earlier",
         "_first_step",
         "_has_batch",
+        "_mark_asked",
+        "_mark_got",
+        "_marks",
         "_since",
         "_thread",
         "begun",
         "bytes",
+        "clock",
+        "copies",
         "copy",
         "ended",
         "epoch",
@@ -86,7 +69,7 @@ class Loop:
 
     def __init__(self, attach: Callable[[Loop], LoaderRecord | None]) -> None:
         self._attach = attach
-        self._thread = thread = _local.state
+        self._thread = thread = thread_state()
         self._has_batch = False
         self._since = 0
         self.nested = False
@@ -101,6 +84,12 @@ class Loop:
         self.first = 1
         self.samples: int | None = None
         self.bytes: int | None = None
+        self.clock: DeviceClock | None = None
+        self.copies: list[tuple[Mark, Mark]] = []
+        self._earlier: list[tuple[Mark, Mark]] = []
+        self._marks: StepMarks | None = None
+        self._mark_asked: Mark | None = None
+        self._mark_got: Mark | None = None
         self._around = [
             (loop, loop.start, loop.copy, loop.other)
             for loop in thread.loops
@@ -109,6 +98,7 @@ class Loop:
         for loop in thread.loops:
             loop.simple = False
         thread.loops.append(self)
+        watch_copies(thread_state)
         self.start: int = now()
         self.begun = self.start
 
@@ -137,9 +127,13 @@ class Loop:
         """
         if self.ended:
             return next_()
-        if self._thread is not _local.state:
+        if self._thread is not thread_state():
             self._move()
         others = self._others()
+        clock = self.clock
+        if clock is not None:
+            self._mark_asked = clock.mark()
+        seen = len(self.copies)
         asked = now()
         if self.excluded:
             self.other += asked - self._since
@@ -153,14 +147,16 @@ class Loop:
             self.failed(asked, copied, error, came)
             raise
         got = now()
+        if clock is not None:
+            self._mark_got = clock.mark()
         _charge(others, got - asked)
         if ends is not None and ends(batch):
             self.failed(asked, copied, StopIteration(), got)
             return batch
-        self.settle(asked, copied, got, batch)
+        self.settle(asked, copied, got, batch, seen)
         return batch
 
-    def settle(self, asked: int, copied: int, got: int, batch: Any) -> None:
+    def settle(self, asked: int, copied: int, got: int, batch: Any, seen: int = 0) -> None:
         """Close the step that ended at `asked` and open the one whose batch came at `got`.
 
         Args:
@@ -168,13 +164,14 @@ class Loop:
             copied: What the closing step had copied by then, ns.
             got: When the batch came, ns.
             batch: The batch; it is looked at and not kept.
+            seen: How many copies on the device clock belong to the closing step.
         """
         self.in_next = False
         if self.ended:
             return
         copy = self.copy - copied
         if self._has_batch:
-            self._close(asked, copied)
+            self._close(asked, copied, seen)
             self.start = asked
             self.wait = got - asked - copy
             self.copy = copy
@@ -192,13 +189,18 @@ class Loop:
             self.epoch = record.epoch
             record.epoch += 1
             record.loops.add(self)
+            if record.role == "consumer":
+                consumers.add(record)
             # Between iter() and the first ask there was no batch to compute on.
             self.other = asked - self.begun - self.wait - copied
             self.wait += got - asked - copy
         if self.excluded:
             self._since = got
         self.samples, self.bytes = measure(batch)
-        self.simple = len(self._thread.loops) == 1 and not self.excluded
+        if self.clock is None:
+            self.simple = len(self._thread.loops) == 1 and not self.excluded
+        else:
+            self._open_marks()
 
     def failed(self, asked: int, copied: int, error: BaseException, came: int) -> None:
         """Account for a `next` that gave no batch: its time belongs to the step that is open.
@@ -231,12 +233,15 @@ class Loop:
         at = now() if at is None else at
         if self in self._thread.loops:
             self._thread.loops.remove(self)
+        unwatch_copies()
         if self.excluded:
             self.other += at - self._since
         if self._has_batch:
             assert self.record is not None
-            self._close(at, self.copy)
+            self._close(at, self.copy, len(self.copies))
             self.record.loops.discard(self)
+            if not self.record.loops:
+                consumers.discard(self.record)
             self.record.step = self.step
             self.record.ended(self.begun, at, self.step - self._first_step if complete else None)
         # To a loop whose step held this whole loop, all of its time was other.
@@ -256,26 +261,44 @@ class Loop:
             self.record.cost_ns += now() - since
             self.record.cost_samples += 1
 
-    def _close(self, at: int, copied: int) -> None:
-        rows = self.rows
+    def use_clock(self, clock: DeviceClock) -> None:
+        """Time the device as well from the next step on; the writer has found that there is one."""
+        self.clock = clock
+        self.simple = False
+
+    def _open_marks(self) -> None:
+        """Begin the device's side of the step that has just been opened."""
+        assert self.clock is not None
+        self._marks = StepMarks(
+            self.clock, self._mark_asked, self._mark_got, self.copies, self._earlier
+        )
+        self._mark_asked = self._mark_got = None
+
+    def _close(self, at: int, copied: int, seen: int) -> None:
+        assert self.record is not None
+        compute = at - self.start - self.wait - copied - self.other
+        row = (
+            self.step,
+            self.epoch,
+            self.first,
+            self.start - self.origin,
+            self.wait,
+            copied,
+            compute,
+            self.other,
+            self.samples,
+            self.bytes,
+        )
+        marks, self._marks = self._marks, None
+        if marks is not None:
+            marks.following = self._mark_asked
+            # What was copied inside `next` belongs to the step that it opens.
+            marks.copies, self.copies = self.copies[:seen], self.copies[seen:]
+            self._earlier = marks.copies
+        rows: list[Any] = self.rows if marks is None else self.record.device_rows
         if len(rows) < LIMIT:
-            compute = at - self.start - self.wait - copied - self.other
-            rows.append(
-                (
-                    self.step,
-                    self.epoch,
-                    self.first,
-                    self.start - self.origin,
-                    self.wait,
-                    copied,
-                    compute,
-                    self.other,
-                    self.samples,
-                    self.bytes,
-                )
-            )
+            rows.append(row if marks is None else (row, marks))
         else:
-            assert self.record is not None
             self.record.dropped += 1
         self.step += 1
         self.first = 0
@@ -284,7 +307,7 @@ class Loop:
         """Follow the iterator to the thread that drives it now."""
         if self in self._thread.loops:
             self._thread.loops.remove(self)
-        self._thread = _local.state
+        self._thread = thread_state()
         self._around = []
         for loop in self._thread.loops:
             loop.simple = False
@@ -307,88 +330,3 @@ def _charge(others: list[tuple[Loop, int, int]], duration: int) -> None:
     for loop, copy, other in others:
         loop.copy = copy
         loop.other = other + duration
-
-
-class exclude:  # noqa: N801 - reads as a statement: `with probe.exclude("validation"):`
-    """Time that is not part of the step: validation, a checkpoint, logging.
-
-    Inside a watched loop it counts as `other` instead of compute; it never counts as wait. It is
-    also written to the `events` of the run. Blocks may nest.
-
-    Args:
-        label: What the time was for; shown on the time line.
-
-    Example:
-        >>> with probe.exclude("checkpoint"):  # doctest: +SKIP
-        ...     torch.save(model.state_dict(), "model.pt")
-    """
-
-    __slots__ = ("_began", "_label", "_loops")
-
-    def __init__(self, label: str = "excluded") -> None:
-        self._label = label
-        self._loops: list[Loop] = []
-        self._began = 0
-
-    def __enter__(self) -> Self:
-        self._loops = [loop for loop in _local.state.loops if not loop.in_next]
-        began = self._began = now()
-        for loop in self._loops:
-            if not loop.excluded:
-                loop._since = began
-            loop.excluded += 1
-            loop.simple = False
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
-        ended = now()
-        for loop in self._loops:
-            loop.excluded -= 1
-            if not loop.excluded and not loop.ended:
-                loop.other += ended - loop._since
-        from probe.run import current
-
-        run = current()
-        if run is not None:
-            run.event("exclude", self._label, self._began, ended - self._began)
-
-
-class copy:  # noqa: N801 - reads as a statement: `with probe.copy():`
-    """A host-to-device transfer of batch data that probe cannot see by itself.
-
-    The time of the block counts as copy for the loops that are open on this thread, also when the
-    block runs inside the loader's `next`, as in a prefetcher. Blocks may nest; the outermost
-    counts.
-
-    Example:
-        >>> with probe.copy():  # doctest: +SKIP
-        ...     batch = my_transfer(batch)
-    """
-
-    __slots__ = ("_began", "_outermost", "_thread")
-
-    def __enter__(self) -> Self:
-        self._thread = _local.state
-        self._outermost = not self._thread.copying
-        self._thread.copying = True
-        self._began = now()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
-        if not self._outermost:
-            return
-        took = now() - self._began
-        self._thread.copying = False
-        for loop in self._thread.loops:
-            if not loop.excluded:
-                loop.copy += took

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
+import time
 from datetime import UTC, datetime
 from time import perf_counter_ns as now
 from time import thread_time_ns
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from probe.record import snapshot
 from probe.record.buffer import STEP_COLUMNS, LoaderRecord, take
+from probe.record.clock import Mark, open_clock
 from probe.record.hardware import Sampler
 from probe.record.warnings import warn
 from probe.store import schema
@@ -22,6 +24,16 @@ if TYPE_CHECKING:
 FLUSH_SECONDS = 0.5
 _LOCK_TIMEOUT_SECONDS = 30
 _EXIT_SECONDS = 10
+
+# How long the end of a run waits for the device to finish its last steps.
+_DEVICE_SECONDS = 2
+
+# A mark serves as anchor two flushes after it was done: by then it is older than all that is read.
+_ANCHORS = 3
+
+# The columns that a device clock adds to those of `STEP_COLUMNS`.
+DEVICE_COLUMNS = ("exposed_wait_ns", "device_copy_ns", "exposed_copy_ns", "device_compute_ns")
+_UNKNOWN = (None, None, None, None)
 
 
 class Writer(threading.Thread):
@@ -43,6 +55,8 @@ class Writer(threading.Thread):
         self._row_id: int | None = None
         self._loaders: dict[LoaderRecord, tuple[int, str, int | None]] = {}
         self._taken: list[tuple[list[Any], list[Any]]] = []
+        self._description: dict[str, Any] = {}
+        self._anchors: list[Mark] = []
         self._sampler = Sampler(run.origin_ns)
         self._steps = 0
         self._step_cost_ns = _entry_cost_ns()
@@ -58,6 +72,10 @@ class Writer(threading.Thread):
 
     def run(self) -> None:
         """Flush until the run ends."""
+        try:
+            self._description = self._describe()
+        except Exception as error:
+            warn(f"this run is not described: {error}")
         self._flush()
         self._sampler.start()
         while not self._ending.wait(FLUSH_SECONDS):
@@ -69,6 +87,10 @@ class Writer(threading.Thread):
             warn(f"{left} steps could not be written to {self._run.db}")
 
     def _flush(self) -> None:
+        try:
+            self._find_clock()
+        except Exception as error:
+            warn(f"device times are not recorded: {error}")
         before = self._row_id, dict(self._loaders), self._steps
         try:
             with _writing:
@@ -78,7 +100,7 @@ class Writer(threading.Thread):
                 try:
                     with _transaction(db):
                         if self._row_id is None:
-                            self._row_id = _insert(db, "runs", self._run_row())
+                            self._row_id = _insert(db, "runs", self._row())
                         self._write(db, self._row_id)
                 finally:
                     db.close()
@@ -94,8 +116,8 @@ class Writer(threading.Thread):
         self._taken.append((buffer, taken))
         return taken
 
-    def _run_row(self) -> dict[str, Any]:
-        row = {
+    def _row(self) -> dict[str, Any]:
+        return {
             "uid": self._run.uid,
             "name": self._run.name,
             "strategy": self._run.strategy,
@@ -106,8 +128,12 @@ class Writer(threading.Thread):
             "tags": json.dumps(self._run.tags),
             "notes": self._run.notes,
             "probe_version": _version(),
-            **snapshot.process(),
+            **self._description,
         }
+
+    def _describe(self) -> dict[str, Any]:
+        """Describe the process; this may run git, so it does not belong into a flush."""
+        row = snapshot.process()
         row["config"] = json.dumps(row["config"])
         row["device"] = self._run.device or row["device"]
         return row
@@ -119,8 +145,10 @@ class Writer(threading.Thread):
         for record in records:
             loader_id = self._write_loader(db, run_id, record)
             rows = self._take(record.rows)
-            db.executemany(_insert_steps(run_id, loader_id), rows)
-            self._steps += len(rows)
+            db.executemany(_insert_steps(run_id, loader_id, STEP_COLUMNS), rows)
+            timed = self._take_timed(record, ending)
+            db.executemany(_insert_steps(run_id, loader_id, STEP_COLUMNS + DEVICE_COLUMNS), timed)
+            self._steps += len(rows) + len(timed)
             events += self._take(record.epochs)
         gpu_rows, host_rows = self._sampler.take()
         for table, table_rows in (
@@ -148,6 +176,40 @@ class Writer(threading.Thread):
                 run_id,
             ),
         )
+
+    def _take_timed(self, record: LoaderRecord, ending: bool) -> list[tuple[int | None, ...]]:
+        """Take the steps that the device has finished, with its times."""
+        if not record.device_rows:
+            return []
+        until = time.monotonic() + (_DEVICE_SECONDS if ending else 0)
+        ready = 0
+        for _, marks in list(record.device_rows):
+            while marks.pending() and time.monotonic() < until:
+                time.sleep(0.001)
+            if marks.pending() and not ending:
+                break
+            ready += 1
+        taken = record.device_rows[:ready]
+        del record.device_rows[:ready]
+        self._taken.append((record.device_rows, taken))
+        anchor = self._anchors[0] if len(self._anchors) == _ANCHORS else None
+        timed = [
+            (*row, *(_UNKNOWN if marks.pending() else marks.times(anchor) or _UNKNOWN))
+            for row, marks in taken
+        ]
+        if taken and (newest := taken[-1][1].got) is not None:
+            self._anchors = [*self._anchors, newest][-_ANCHORS:]
+        return timed
+
+    def _find_clock(self) -> None:
+        """Give the loops a device clock once the program has begun to use a device."""
+        for record in self._run.records:
+            for loop in list(record.loops):
+                if loop.clock is None and record.role == "consumer":
+                    clock = open_clock()
+                    if clock is None:
+                        return
+                    loop.use_clock(clock)
 
     def _write_loader(self, db: sqlite3.Connection, run_id: int, record: LoaderRecord) -> int:
         loader_id, *written = self._loaders.get(record, (None,))
@@ -249,10 +311,10 @@ def _insert(connection: sqlite3.Connection, table: str, row: dict[str, Any]) -> 
     return cursor.lastrowid
 
 
-def _insert_steps(run_id: int, loader_id: int) -> str:
+def _insert_steps(run_id: int, loader_id: int, columns: tuple[str, ...]) -> str:
     """The ids are part of the statement, so the loop's tuples are bound as they are."""
-    names = ", ".join(STEP_COLUMNS)
-    marks = ", ".join("?" * len(STEP_COLUMNS))
+    names = ", ".join(columns)
+    marks = ", ".join("?" * len(columns))
     return f"INSERT INTO steps (run_id, loader_id, {names}) VALUES ({run_id}, {loader_id}, {marks})"
 
 

@@ -207,7 +207,8 @@ class Store:
 
     def runs(self) -> list[Run]:
         """Return all runs, the newest first."""
-        return [_run(row) for row in self._query("SELECT * FROM runs ORDER BY started_at DESC, id DESC")]
+        rows = self._query("SELECT * FROM runs ORDER BY started_at DESC, id DESC")
+        return [_run(row) for row in rows]
 
     def run(self, ref: str | int) -> Run:
         """Find a run by id, by a unique prefix of its uid, or by name (the newest with it).
@@ -220,7 +221,9 @@ class Store:
             rows = self._query("SELECT * FROM runs WHERE id = ?", int(text))
             if rows:
                 return _run(rows[0])
-        rows = self._query("SELECT * FROM runs WHERE name = ? ORDER BY started_at DESC, id DESC LIMIT 1", text)
+        rows = self._query(
+            "SELECT * FROM runs WHERE name = ? ORDER BY started_at DESC, id DESC LIMIT 1", text
+        )
         if rows:
             return _run(rows[0])
         rows = self._query("SELECT * FROM runs WHERE substr(uid, 1, ?) = ?", len(text), text)

@@ -143,7 +143,7 @@ class World:
 
 def use_clock(patch: pytest.MonkeyPatch, world: World) -> None:
     # `probe.watch` and `probe.run` name functions; the modules of that name are found here.
-    for name in ("probe.record.loop", "probe.watch", "probe.run"):
+    for name in ("probe.record.loop", "probe.record.blocks", "probe.watch", "probe.run"):
         patch.setattr(sys.modules[name], "now", world.now)
 
 

@@ -1,0 +1,124 @@
+"""Sees host-to-device copies wherever they happen while a watched loop runs.
+
+`Tensor.to`, `Tensor.cuda` and `Tensor.copy_` are wrapped on the class while at least one watched
+loop is open, and put back afterwards. A call that moves nothing pays for one clock read. Nested
+moves (modules, packed sequences, batch classes with a `.to` of their own) end in these three.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from functools import wraps
+from time import perf_counter_ns as now
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from probe.record.thread import ThreadState
+
+_NAMES = ("to", "cuda", "copy_")
+
+_lock = threading.Lock()
+_open_loops = 0
+_saved: dict[str, Any] = {}
+_hooks: dict[str, Any] = {}
+
+
+def watch_copies(thread_state: Callable[[], ThreadState]) -> None:
+    """Begin to see copies; each call is undone by one of `unwatch_copies`.
+
+    Args:
+        thread_state: Gives what the calling thread has open.
+    """
+    global _open_loops
+    with _lock:
+        _open_loops += 1
+        torch = sys.modules.get("torch")
+        if _hooks or torch is None or not hasattr(torch, "Tensor"):
+            return
+        tensor = torch.Tensor
+        for name in _NAMES:
+            _saved[name] = tensor.__dict__.get(name)
+            _hooks[name] = _hook(getattr(tensor, name), thread_state, moves_self=name != "copy_")
+            setattr(tensor, name, _hooks[name])
+
+
+def unwatch_copies() -> None:
+    """Stop seeing copies once the last watched loop has ended; leaves no trace."""
+    global _open_loops
+    with _lock:
+        _open_loops -= 1
+        if _open_loops == 0:
+            _remove()
+
+
+def forget_copies() -> None:
+    """Take the hooks out of a forked child, where no loop is open."""
+    global _lock, _open_loops
+    _lock = threading.Lock()
+    _open_loops = 0
+    _remove()
+
+
+def _remove() -> None:
+    for name, hook in _hooks.items():
+        tensor = sys.modules["torch"].Tensor
+        if tensor.__dict__.get(name) is not hook:
+            continue  # somebody has wrapped the wrapper since; theirs is not ours to undo
+        if _saved[name] is None:
+            delattr(tensor, name)
+        else:
+            setattr(tensor, name, _saved[name])
+    _hooks.clear()
+    _saved.clear()
+
+
+def _hook(
+    original: Callable[..., Any], thread_state: Callable[[], ThreadState], *, moves_self: bool
+) -> Callable[..., Any]:
+    """Wrap one method; `moves_self`: the tensor goes to the device, else it is the target."""
+    if moves_self:
+
+        @wraps(original)
+        def hook(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if not self.is_cpu:
+                return original(self, *args, **kwargs)
+            state = thread_state()
+            if state.copying:
+                return original(self, *args, **kwargs)
+            begin = state.mark()
+            began = now()
+            result = original(self, *args, **kwargs)
+            if result is not self and is_transfer(self, result):
+                state.copied(now() - began, begin, self, blocking=is_blocking(args, kwargs))
+            return result
+
+    else:
+
+        @wraps(original)
+        def hook(self: Any, *args: Any, **kwargs: Any) -> Any:
+            source = args[0] if args else kwargs.get("src")
+            state = thread_state()
+            if state.copying or not is_transfer(source, self):
+                return original(self, *args, **kwargs)
+            begin = state.mark()
+            began = now()
+            result = original(self, *args, **kwargs)
+            state.copied(now() - began, begin, source, blocking=is_blocking(args[1:], kwargs))
+            return result
+
+    return hook
+
+
+def is_transfer(source: Any, target: Any) -> bool:
+    """Tell whether data went from the host to a device."""
+    try:
+        return bool(source.is_cpu and not target.is_cpu and not target.is_meta)
+    except Exception:
+        return False
+
+
+def is_blocking(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Tell whether a call asked for a blocking copy, which is what torch does unless told."""
+    return not kwargs.get("non_blocking", any(value is True for value in args))
