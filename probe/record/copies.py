@@ -82,7 +82,11 @@ def _hook(
 
         @wraps(original)
         def hook(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if not self.is_cpu:
+            try:
+                movable = self.is_cpu
+            except Exception:  # a subclass may refuse any question
+                movable = False
+            if not movable:
                 return original(self, *args, **kwargs)
             state = thread_state()
             if state.copying:
@@ -98,7 +102,7 @@ def _hook(
 
         @wraps(original)
         def hook(self: Any, *args: Any, **kwargs: Any) -> Any:
-            source = args[0] if args else kwargs.get("src")
+            source = args[0] if args else kwargs.get("other")
             state = thread_state()
             if state.copying or not is_transfer(source, self):
                 return original(self, *args, **kwargs)
@@ -114,9 +118,14 @@ def _hook(
 def is_transfer(source: Any, target: Any) -> bool:
     """Tell whether data went from the host to a device."""
     try:
-        return bool(source.is_cpu and not target.is_cpu and not target.is_meta)
-    except Exception:
+        return bool(source.is_cpu and is_on_device(target))
+    except Exception:  # not a tensor, or a subclass that refuses the question
         return False
+
+
+def is_on_device(tensor: Any) -> bool:
+    """Tell whether a tensor's data lies on an accelerator; meta tensors have none."""
+    return not tensor.is_cpu and not tensor.is_meta
 
 
 def is_blocking(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
