@@ -23,6 +23,7 @@ _lock = threading.Lock()
 _open_loops = 0
 _saved: dict[str, Any] = {}
 _hooks: dict[str, Any] = {}
+_marking = False
 
 
 def watch_copies(thread_state: Callable[[], ThreadState]) -> None:
@@ -40,7 +41,8 @@ def watch_copies(thread_state: Callable[[], ThreadState]) -> None:
         tensor = torch.Tensor
         for name in _NAMES:
             _saved[name] = tensor.__dict__.get(name)
-            _hooks[name] = _hook(getattr(tensor, name), thread_state, moves_self=name != "copy_")
+            hook = _hook_target if name == "copy_" else _hook_source
+            _hooks[name] = hook(getattr(tensor, name), thread_state)
             setattr(tensor, name, _hooks[name])
 
 
@@ -74,45 +76,55 @@ def _remove() -> None:
     _saved.clear()
 
 
-def _hook(
-    original: Callable[..., Any], thread_state: Callable[[], ThreadState], *, moves_self: bool
+def mark_copies() -> None:
+    """From now on mark the device around each copy; a loop has got a device clock."""
+    global _marking
+    _marking = True
+
+
+def _hook_source(
+    original: Callable[..., Any], thread_state: Callable[[], ThreadState]
 ) -> Callable[..., Any]:
-    """Wrap one method; `moves_self`: the tensor goes to the device, else it is the target."""
-    if moves_self:
+    """Wrap a method of the tensor that goes to the device: `to`, `cuda`."""
 
-        @wraps(original)
-        def hook(self: Any, *args: Any, **kwargs: Any) -> Any:
-            try:
-                movable = self.is_cpu
-            except Exception:  # a subclass may refuse any question
-                movable = False
-            if not movable:
-                return original(self, *args, **kwargs)
-            state = thread_state()
-            if state.copying:
-                return original(self, *args, **kwargs)
-            begin = state.mark()
-            began = now()
-            result = original(self, *args, **kwargs)
-            if result is not self and is_transfer(self, result):
-                state.copied(now() - began, begin, self, blocking=is_blocking(args, kwargs))
-            return result
-
-    else:
-
-        @wraps(original)
-        def hook(self: Any, *args: Any, **kwargs: Any) -> Any:
-            source = args[0] if args else kwargs.get("other")
-            state = thread_state()
-            if state.copying or not is_transfer(source, self):
-                return original(self, *args, **kwargs)
-            begin = state.mark()
-            began = now()
-            result = original(self, *args, **kwargs)
-            state.copied(now() - began, begin, source, blocking=is_blocking(args[1:], kwargs))
-            return result
+    @wraps(original)
+    def hook(self: Any, *args: Any, **kwargs: Any) -> Any:
+        begin = thread_state().mark() if _marking and _on_host(self) else None
+        began = now()
+        result = original(self, *args, **kwargs)
+        if result is not self and is_transfer(self, result):
+            took = now() - began
+            thread_state().copied(took, begin, self, blocking=is_blocking(args, kwargs))
+        return result
 
     return hook
+
+
+def _hook_target(
+    original: Callable[..., Any], thread_state: Callable[[], ThreadState]
+) -> Callable[..., Any]:
+    """Wrap a method of the tensor on the device: `copy_`."""
+
+    @wraps(original)
+    def hook(self: Any, *args: Any, **kwargs: Any) -> Any:
+        source = args[0] if args else kwargs.get("other")
+        if not is_transfer(source, self):
+            return original(self, *args, **kwargs)
+        begin = thread_state().mark() if _marking else None
+        began = now()
+        result = original(self, *args, **kwargs)
+        took = now() - began
+        thread_state().copied(took, begin, source, blocking=is_blocking(args[1:], kwargs))
+        return result
+
+    return hook
+
+
+def _on_host(tensor: Any) -> bool:
+    try:
+        return bool(tensor.is_cpu)
+    except Exception:  # a subclass may refuse any question
+        return False
 
 
 def is_transfer(source: Any, target: Any) -> bool:

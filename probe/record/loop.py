@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from probe.record.batch import measure
 from probe.record.buffer import LIMIT, LoaderRecord
 from probe.record.clock import DeviceClock, Mark, StepMarks
-from probe.record.copies import unwatch_copies, watch_copies
+from probe.record.copies import mark_copies, unwatch_copies, watch_copies
 from probe.record.thread import consumers, thread_state
 
 T = TypeVar("T")
@@ -265,6 +265,7 @@ class Loop:
         """Time the device as well from the next step on; the writer has found that there is one."""
         self.clock = clock
         self.simple = False
+        mark_copies()
 
     def _open_marks(self) -> None:
         """Begin the device's side of the step that has just been opened."""

@@ -36,6 +36,8 @@ class ThreadState:
             source: The tensor that was copied, if known.
             blocking: Whether the thread asked to wait for it.
         """
+        if self.copying:  # inside `probe.copy()`, which counts it as a whole
+            return
         end = None
         hidden = True
         for loop in self.loops:
