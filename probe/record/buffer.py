@@ -21,6 +21,18 @@ LIMIT = 200_000
 # Whether smaller tensors lie in pinned memory makes no difference to the copy.
 _PINNED_MATTERS = 65_536
 
+# What changes in the row of a loader while it is recorded.
+LOADER_STATE = (
+    "role",
+    "length",
+    "copies",
+    "copied_bytes",
+    "copied_pageable_bytes",
+    "copied_blocking_bytes",
+    "hidden_copies",
+    "hidden_copy_ns",
+)
+
 # What a loop records of a step, in the order of its tuples.
 STEP_COLUMNS = (
     "step",
@@ -69,6 +81,10 @@ class LoaderRecord:
         self.copied_blocking_bytes = 0
         self.hidden_copies = 0
         self.hidden_copy_ns = 0
+
+    def state(self) -> tuple[Any, ...]:
+        """Return the columns of `LOADER_STATE`."""
+        return tuple(getattr(self, name) for name in LOADER_STATE)
 
     def own(self, inner: Any) -> None:
         """Remember whose record this is, without keeping the loader alive."""

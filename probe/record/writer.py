@@ -12,7 +12,7 @@ from time import thread_time_ns
 from typing import TYPE_CHECKING, Any
 
 from probe.record import snapshot
-from probe.record.buffer import STEP_COLUMNS, LoaderRecord, take
+from probe.record.buffer import LOADER_STATE, STEP_COLUMNS, LoaderRecord, take
 from probe.record.clock import Mark, open_clock
 from probe.record.hardware import Sampler
 from probe.record.warnings import warn
@@ -53,7 +53,7 @@ class Writer(threading.Thread):
         self._ending = threading.Event()
         self._status = "running"
         self._row_id: int | None = None
-        self._loaders: dict[LoaderRecord, tuple[int, str, int | None]] = {}
+        self._loaders: dict[LoaderRecord, tuple[int, tuple[Any, ...]]] = {}
         self._taken: list[tuple[list[Any], list[Any]]] = []
         self._description: dict[str, Any] = {}
         self._anchors: list[Mark] = []
@@ -212,23 +212,22 @@ class Writer(threading.Thread):
                     loop.use_clock(clock)
 
     def _write_loader(self, db: sqlite3.Connection, run_id: int, record: LoaderRecord) -> int:
-        loader_id, *written = self._loaders.get(record, (None,))
-        if loader_id is None:
+        state = record.state()
+        if record not in self._loaders:
             row = {
                 "run_id": run_id,
                 "name": record.name,
-                "role": record.role,
-                "length": record.length,
                 **record.description,
+                "chain": json.dumps(record.description["chain"]),
+                **dict(zip(LOADER_STATE, state, strict=True)),
             }
-            row["chain"] = json.dumps(row["chain"])
             loader_id = _insert(db, "loaders", row)
-        elif written != [record.role, record.length]:
-            db.execute(
-                "UPDATE loaders SET role = ?, length = ? WHERE id = ?",
-                (record.role, record.length, loader_id),
-            )
-        self._loaders[record] = (loader_id, record.role, record.length)
+        else:
+            loader_id, written = self._loaders[record]
+            if written != state:
+                changes = ", ".join(f"{name} = ?" for name in LOADER_STATE)
+                db.execute(f"UPDATE loaders SET {changes} WHERE id = ?", (*state, loader_id))
+        self._loaders[record] = (loader_id, state)
         return loader_id
 
     def _overhead_ns(self, records: list[LoaderRecord]) -> int:

@@ -85,6 +85,12 @@ class Loader:
     start_method: str | None
     in_order: bool | None
     length: int | None
+    copies: int | None = None
+    copied_bytes: int | None = None
+    copied_pageable_bytes: int | None = None
+    copied_blocking_bytes: int | None = None
+    hidden_copies: int | None = None
+    hidden_copy_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,13 @@ _TABLES_1 = (
       persistent_workers INTEGER,        -- 0 | 1
       start_method TEXT,                 -- fork | spawn | forkserver
       in_order INTEGER,                  -- 0 | 1
-      length INTEGER                     -- batches in the first complete epoch
+      length INTEGER,                    -- batches in the first complete epoch
+      copies INTEGER,                    -- tensors that the loop's thread copied to the device
+      copied_bytes INTEGER,              -- their size
+      copied_pageable_bytes INTEGER,     -- of it, from memory that was not pinned
+      copied_blocking_bytes INTEGER,     -- of it, by copies that the host waited for
+      hidden_copies INTEGER,             -- copies by other threads while the loop was open
+      hidden_copy_ns INTEGER             -- time those threads spent on them; costs the loop nothing
     ) STRICT
     """,
     "CREATE INDEX loaders_run ON loaders(run_id)",

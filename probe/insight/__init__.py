@@ -1,0 +1,1 @@
+"""What the numbers mean: pure functions from arrays to answers. No SQL, no torch."""
