@@ -1,0 +1,142 @@
+"""Which recording is open, and its answers kept until the recording grows.
+
+An answer is kept under the file, the run and the run's newest heartbeat: a finished run is read
+once, a live one whenever there is something new.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import streamlit as st
+
+from probe import report
+from probe.insight.compare import Comparison
+from probe.store.queries import GpuSamples, HostSamples, Loader, Run, Steps, Store
+
+_HERE = Path(__file__).resolve().parent
+
+# In a checkout, and in an installed wheel.
+_SAMPLES = (_HERE.parent / "data" / "sample.db", _HERE.parent / "_data" / "sample.db")
+
+_Key = tuple[str, str, tuple[int, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """The file on screen, and whether it is the sample that ships with probe."""
+
+    path: Path
+    is_sample: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """What the machine did during a run."""
+
+    gpus: list[GpuSamples]
+    host: HostSamples
+
+
+def locate(arguments: Sequence[str], environ: Mapping[str, str], folder: Path) -> Recording:
+    """Decide which file to open: `--db`, else `PROBE_DB`, else `probe.db`, else the sample.
+
+    Args:
+        arguments: The command line behind the script's name.
+        environ: The environment.
+        folder: Where `probe.db` is looked for.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--db")
+    named = parser.parse_known_args(arguments)[0].db or environ.get("PROBE_DB")
+    if named:
+        return Recording(Path(named))
+    if (folder / "probe.db").is_file():
+        return Recording(folder / "probe.db")
+    for sample in _SAMPLES:
+        if sample.is_file():
+            return Recording(sample, is_sample=True)
+    return Recording(folder / "probe.db")
+
+
+def recording() -> Recording:
+    """Return the file that this server was started for."""
+    return locate(sys.argv[1:], os.environ, Path.cwd())
+
+
+def runs() -> list[Run]:
+    """Return all runs, the newest first, with the status they have now."""
+    with _open() as store:
+        return store.runs()
+
+
+def find(reference: str) -> Run:
+    """Find the run that a link names by id, uid or name; raises StoreError."""
+    with _open() as store:
+        return store.run(reference)
+
+
+def run_report(run: Run) -> report.RunReport:
+    """Return the report of a run."""
+    with _open() as store:
+        return _report(_key(store, run), store, run)
+
+
+def loaders(run: Run) -> list[Loader]:
+    """Return the watched loaders of a run, in the order of its report."""
+    with _open() as store:
+        return store.loaders(run.id)
+
+
+def hardware(run: Run) -> Hardware:
+    """Return the samples of GPU and host that were taken during a run."""
+    with _open() as store:
+        return _hardware(_key(store, run), store, run)
+
+
+def steps(run: Run, loader: Loader) -> Steps:
+    """Return the steps of one loader."""
+    with _open() as store:
+        return _steps(_key(store, run), loader.id, store, run)
+
+
+def comparison(baseline: Run, candidate: Run) -> Comparison:
+    """Compare two runs."""
+    with _open() as store:
+        keys = _key(store, baseline), _key(store, candidate)
+        return _comparison(*keys, store, baseline, candidate)
+
+
+def _open() -> Store:
+    return Store(recording().path)
+
+
+def _key(store: Store, run: Run) -> _Key:
+    return str(store.path.resolve()), run.uid, store.newest(run.id)
+
+
+@st.cache_data(max_entries=1000, show_spinner=False)
+def _report(key: _Key, _store: Store, _run: Run) -> report.RunReport:
+    return report.report(_store, _run)
+
+
+@st.cache_data(max_entries=16, show_spinner=False)
+def _hardware(key: _Key, _store: Store, _run: Run) -> Hardware:
+    return Hardware(_store.gpu_samples(_run.id), _store.host_samples(_run.id))
+
+
+@st.cache_data(max_entries=16, show_spinner=False)
+def _steps(key: _Key, loader_id: int, _store: Store, _run: Run) -> Steps:
+    return _store.steps(_run.id, loader_id)
+
+
+@st.cache_data(max_entries=200, show_spinner=False)
+def _comparison(
+    baseline_key: _Key, candidate_key: _Key, _store: Store, _baseline: Run, _candidate: Run
+) -> Comparison:
+    return report.comparison(_store, _baseline, _candidate)
