@@ -14,7 +14,7 @@ from time import perf_counter_ns as now
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from probe.record import snapshot, writer
+from probe.record import hardware, snapshot, writer
 from probe.record.buffer import LIMIT, LoaderRecord
 from probe.record.clock import forget_clock
 from probe.record.copies import forget_copies
@@ -23,6 +23,8 @@ from probe.record.warnings import warn
 
 if TYPE_CHECKING:
     from probe.watch import Source
+
+_choosing = threading.Lock()
 
 # The run that `with probe.run(...)` opened, else the one that the first watched loop began.
 _current: Run | None = None
@@ -65,6 +67,7 @@ class Run:
 
     def begin(self) -> None:
         """Start the threads that write the run to its file."""
+        hardware.preload()
         self._writer = writer.Writer(self)
         self._writer.start()
 
@@ -212,20 +215,22 @@ def for_source(source: Source) -> Run | None:
         return None
     if isinstance(source.run, Run):
         return None if source.run.ended else source.run
-    active = current()
-    if active is not None and not (active.implicit and _differs(active, source)):
-        return active
-    if active is not None:
-        active.finish(wait=False)
-    return _start(
-        Run(
-            source.run,
-            strategy=source.strategy,
-            device=source.device,
-            db=source.db,
-            implicit=True,
+    # A prefetcher's thread and the loop may both be the first to iterate.
+    with _choosing:
+        active = current()
+        if active is not None and not (active.implicit and _differs(active, source)):
+            return active
+        if active is not None:
+            active.finish(wait=False)
+        return _start(
+            Run(
+                source.run,
+                strategy=source.strategy,
+                device=source.device,
+                db=source.db,
+                implicit=True,
+            )
         )
-    )
 
 
 def _differs(active: Run, source: Source) -> bool:
@@ -280,7 +285,8 @@ def _finish_all() -> None:
 
 def _forget_all() -> None:
     """In a forked child: threads, buffers and the file handle are the parent's."""
-    global _current
+    global _choosing, _current
+    _choosing = threading.Lock()
     for run_ in _unfinished:
         run_.abandon()
     _unfinished.clear()

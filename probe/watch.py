@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import threading
-import weakref
+from collections.abc import Callable
 from functools import partial, wraps
+from inspect import getattr_static, isfunction
 from time import perf_counter_ns as now
 from typing import TYPE_CHECKING, Any, TypeVar, cast
+from weakref import WeakValueDictionary, ref
 
 from probe.record import snapshot
 from probe.record.batch import measure
@@ -14,7 +17,7 @@ from probe.record.buffer import LIMIT, LoaderRecord
 from probe.record.loop import COST_SAMPLE_MASK, Loop
 from probe.record.warnings import warn
 from probe.run import current, disabled, for_source
-from probe.view import View, is_view, slot, view_class
+from probe.view import OfClass, View, bare, is_view, slot, view_class
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,10 +62,8 @@ def watch(
     if disabled() or is_view(loader):
         return loader
     cls = type(loader)
-    iterable = hasattr(cls, "__iter__") or hasattr(cls, "__next__") or hasattr(cls, "__getitem__")
-    if isinstance(loader, type) or not (
-        iterable or callable(loader) or callable(getattr(loader, "next", None))
-    ):
+    iterable = any(_has(cls, name) for name in ("__iter__", "__next__", "__getitem__"))
+    if isinstance(loader, type) or not (iterable or callable(loader) or _has_next(loader)):
         raise TypeError(
             "probe.watch needs a loader to iterate over, an iterator, or a function that returns"
             f" a batch; it was given {loader!r:.80} of type {cls.__name__}"
@@ -87,7 +88,7 @@ class Source:
         self.name, self.run, self.strategy, self.device, self.db = name, run, strategy, device, db
         self._home = threading.get_ident()
         self._description: dict[str, Any] | None = None
-        self.memo: weakref.ref[Watched] | None = None
+        self.memo: WeakValueDictionary[int, Watched] = WeakValueDictionary()
 
     def settings(self) -> dict[str, Any]:
         """What a copy of the watched loader in another process is watched with."""
@@ -116,12 +117,12 @@ class Source:
         except Exception as error:
             warn(f"this loop is not recorded: {error}")
             return None
-        return Loop(partial(self._attach, inner, run))
+        return Loop(partial(self._attach, _reference(inner), run))
 
-    def _attach(self, inner: Any, run: Run, loop: Loop) -> LoaderRecord | None:
+    def _attach(self, inner: Callable[[], Any], run: Run, loop: Loop) -> LoaderRecord | None:
         try:
             assert self._description is not None
-            record = run.loader(self.name, inner, self._description)
+            record = run.loader(self.name, inner(), self._description)
             if record is not None and (loop.nested or threading.get_ident() != self._home):
                 record.role = "producer"
             return record
@@ -130,6 +131,7 @@ class Source:
             return None
 
 
+@bare
 class Watched(View):
     """A view that times: a loader, an iterator of one, or a function that returns a batch."""
 
@@ -142,7 +144,7 @@ class Watched(View):
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._probe_inner, name)
-        if name == "next" and callable(value):
+        if name == "next" and callable(value):  # found by a `__getattr__` of the loader's own
             return wraps(value)(partial(_fetch_call, self, value))
         return value
 
@@ -171,11 +173,13 @@ def _watched(loader: Any, source: Source) -> Watched:
     def new(_: type, *args: Any, **kwargs: Any) -> Any:
         return watch(cls(*args, **kwargs), **source.settings())
 
-    own = _hooks(cls, iterable=hasattr(cls, "__iter__") or hasattr(cls, "__getitem__"))
+    own = _hooks(cls)
     own["__new__"] = new
-    if not own.keys() & {"__iter__", "__next__"} and not hasattr(loader, "next"):
-        own["__call__"] = _call
-        own["__doc__"], own["__module__"] = loader.__doc__, loader.__module__
+    if not own.keys() & {"__iter__", "__next__", "next"}:
+        if _has(cls, "__getitem__"):
+            own["__getitem__"] = _item
+        elif callable(loader):
+            own["__call__"] = _call
     return _make(view_class(Watched, cls, own), loader, source, loop=None, root=True)
 
 
@@ -183,7 +187,7 @@ def _iterator(inner: Any, source: Source, loop: Loop | None) -> Watched:
     cls = type(inner)
     made = _iterator_classes.get(cls)
     if made is None:
-        made = _iterator_classes[cls] = view_class(Watched, cls, _hooks(cls, iterable=True))
+        made = _iterator_classes[cls] = view_class(Watched, cls, _hooks(cls))
     return _make(made, inner, source, loop, root=False)
 
 
@@ -193,17 +197,31 @@ def _make(cls: type[View], inner: Any, source: Source, loop: Loop | None, *, roo
     _set_source(view, source)
     _set_loop(view, loop)
     _set_root(view, root)
-    _set_fetch(view, getattr(inner, "__next__", None))
+    _set_fetch(view, inner.__next__ if _has(type(inner), "__next__") else None)
     return view
 
 
-def _hooks(cls: type, *, iterable: bool) -> dict[str, Any]:
-    own: dict[str, Any] = {}
-    if iterable:
+def _hooks(cls: type) -> dict[str, Any]:
+    own: dict[str, Any] = {"__copy__": OfClass(_copied), "__deepcopy__": OfClass(_deep_copied)}
+    if _has(cls, "__iter__"):
         own["__iter__"] = _iter
-    if hasattr(cls, "__next__"):
+    if _has(cls, "__next__"):
         own["__next__"] = _next
+    method = getattr_static(cls, "next", None)
+    if isfunction(method):
+        own["next"] = wraps(method)(lambda self, *args, **kwargs: _next_method(self, args, kwargs))
     return own
+
+
+def _has(cls: type, name: str) -> bool:
+    return getattr(cls, name, None) is not None
+
+
+def _has_next(loader: Any) -> bool:
+    try:
+        return callable(getattr(loader, "next", None))
+    except Exception:  # an attribute that is not there may raise anything
+        return False
 
 
 def _iter(self: Watched) -> Any:
@@ -213,10 +231,9 @@ def _iter(self: Watched) -> Any:
         return self if iterator is inner else iterator
     loop = source.begin(inner)
     iterator = iter(inner) if loop is None else loop.open(partial(iter, inner))
-    view = self if iterator is inner else source.memo() if source.memo is not None else None
-    if view is None or view._probe_inner is not iterator:
-        view = _iterator(iterator, source, loop)
-        source.memo = weakref.ref(view)
+    view = self if iterator is inner else source.memo.get(id(iterator))
+    if view is None:
+        view = source.memo[id(iterator)] = _iterator(iterator, source, loop)
         return view
     # The loader keeps one iterator and has just begun it anew.
     if view._probe_loop is not None:
@@ -272,6 +289,31 @@ def _next(self: Watched) -> Any:
     return batch
 
 
+def _item(self: Watched, index: Any) -> Any:
+    """Old sequences are iterated over by their indices, 0 and up, until IndexError."""
+    getitem = partial(self._probe_inner.__getitem__, index)
+    if type(index) is not int:
+        return getitem()
+    if index == 0:
+        _end(self)
+    try:
+        return _fetch(self, getitem)
+    except IndexError:
+        _end(self, complete=True)
+        raise
+
+
+def _end(self: Watched, *, complete: bool = False) -> None:
+    loop = self._probe_loop
+    if loop is not None:
+        loop.end(complete=complete)
+        _set_loop(self, None)
+
+
+def _next_method(self: Watched, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return _fetch_call(self, self._probe_inner.next, *args, **kwargs)
+
+
 def _call(self: Watched, *args: Any, **kwargs: Any) -> Any:
     return _fetch_call(self, self._probe_inner, *args, **kwargs)
 
@@ -297,6 +339,36 @@ def _is_end(batch: Any) -> bool:
     if batch is None:
         return True
     return type(batch) in (tuple, list) and bool(batch) and all(item is None for item in batch)
+
+
+def _copied(self: Watched) -> Any:
+    return _like(self, copy.copy(self._probe_inner))
+
+
+def _deep_copied(self: Watched, memo: dict[int, Any]) -> Any:
+    return _like(self, copy.deepcopy(self._probe_inner, memo))
+
+
+def _like(self: Watched, twin: Any) -> Any:
+    if twin is self._probe_inner:
+        return self
+    if type(twin) is not type(self._probe_inner):
+        return twin
+    return _make(type(self), twin, self._probe_source, loop=None, root=self._probe_root)
+
+
+def _reference(inner: Any) -> Callable[[], Any]:
+    """Refer to a loader without keeping it alive; a nameless object stands for one that is gone."""
+    try:
+        reference = ref(inner)
+    except TypeError:  # lists and other built-in types
+        return lambda: inner
+
+    def get() -> Any:
+        found = reference()
+        return object() if found is None else found
+
+    return get
 
 
 def _watch_again(inner: Any, settings: dict[str, Any]) -> Any:

@@ -13,10 +13,14 @@ import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import wraps
 from typing import Any, Protocol
 
 # Timing events in use at once; a step needs two and two more per copy.
 POOL_LIMIT = 8192
+
+# How long the writer waits for the capture of a graph to end, while it reads a step that is done.
+_CAPTURE_SECONDS = 1
 
 
 class Mark:
@@ -32,6 +36,11 @@ class Mark:
 
     def __init__(self, device: int, stream: int, event: Any, pool: list[Any]) -> None:
         self.device, self.stream, self.event, self._pool = device, stream, event, pool
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Device and stream."""
+        return self.device, self.stream
 
     def __del__(self) -> None:
         self._pool.append(self.event)
@@ -76,7 +85,10 @@ class StepMarks:
         return not (done(self.following) and all(done(end) for _, end in self.copies))
 
     def times(self, anchor: Mark | None) -> tuple[int, int, int, int] | None:
-        """Return the device times of the step, see `device_times`; None if a mark is missing.
+        """Return the device times of the step, see `device_times`; None if they are not known.
+
+        They are not when a mark is missing, when the loop went from one stream to another, or when
+        the device does not answer.
 
         Args:
             anchor: A mark that was done when this step's were recorded; None to measure from the
@@ -85,8 +97,8 @@ class StepMarks:
         asked, got, following = self.asked, self.got, self.following
         if asked is None or got is None or following is None:
             return None
-        if not asked.device == got.device == following.device:
-            return None
+        if not asked.place == got.place == following.place:
+            return None  # marks on different streams say nothing of the time between them
         if anchor is None or anchor.device != asked.device:
             anchor = asked
 
@@ -100,9 +112,12 @@ class StepMarks:
                 if begin.device == end.device == asked.device
             ]
 
-        return device_times(
-            at(asked), at(got), at(following), spans(self.copies), spans(self.earlier)
-        )
+        try:
+            return device_times(
+                at(asked), at(got), at(following), spans(self.copies), spans(self.earlier)
+            )
+        except RuntimeError:  # as every call into a device that is in an error state
+            return None
 
 
 def device_times(
@@ -151,6 +166,9 @@ def _covered(spans: Sequence[tuple[int, int]], begin: int, end: int) -> int:
 class TorchClock:
     """`torch.Event` on whatever `torch.accelerator` offers.
 
+    The training thread calls `mark`; only the writer thread may call the rest, which changes the
+    current device of the thread that asks.
+
     Args:
         torch: The module, imported by the user's program.
         kind: Device type, such as cuda.
@@ -158,21 +176,21 @@ class TorchClock:
 
     def __init__(self, torch: Any, kind: str) -> None:
         self._torch, self._kind = torch, kind
-        self._accelerator = torch.accelerator
-        self._capturing = getattr(
-            torch.get_device_module(kind), "is_current_stream_capturing", lambda: False
-        )
+        self._current_stream = torch.accelerator.current_stream
+        self._module = torch.get_device_module(kind)
+        self._capturing = getattr(self._module, "is_current_stream_capturing", lambda: False)
         self._pools: dict[int, list[Any]] = {}
         self._made = 0
-        self.lock = threading.Lock()  # held while events are read, see `_guard_captures`
+        self._captures: set[int] = set()
+        self._calm = threading.Condition()  # held while events are read, see `guard_captures`
 
     def mark(self) -> Mark | None:
         """See `DeviceClock.mark`."""
         try:
             if self._capturing():
                 return None
-            device = self._accelerator.current_device_index()
-            stream = self._accelerator.current_stream(device)
+            stream = self._current_stream()
+            device = stream.device_index
             pool = self._pools.setdefault(device, [])
             if pool:
                 event = pool.pop()
@@ -188,14 +206,67 @@ class TorchClock:
 
     def done(self, mark: Mark) -> bool:
         """See `DeviceClock.done`."""
-        with self.lock:
-            return bool(mark.event.query())
+        with self._calm:
+            if self._captures:
+                return False
+            try:
+                self._turn_to(mark)
+                return bool(mark.event.query())
+            except RuntimeError:  # the device is in an error state: there is nothing to wait for
+                return True
 
     def elapsed_ms(self, since: Mark, until: Mark) -> float:
         """See `DeviceClock.elapsed_ms`."""
-        with self.lock:
+        with self._calm:
+            if not self._calm.wait_for(lambda: not self._captures, _CAPTURE_SECONDS):
+                raise RuntimeError("a graph is being captured")
+            self._turn_to(since)
             return float(since.event.elapsed_time(until.event))
 
+    def _turn_to(self, mark: Mark) -> None:
+        # A thread begins on device 0, where asking would make a context of some 500 MB, also when
+        # the event is of another device.
+        self._module.set_device(mark.device)
+
+    def guard_captures(self, graph: Any) -> None:
+        """Ask for no event while a graph of this class is being captured.
+
+        In its default mode a capture becomes invalid when another thread of the process queries an
+        event. So a capture waits for the question under way, and no other is put until it ends.
+
+        Args:
+            graph: `torch.cuda.CUDAGraph`, or a class with the same `capture_begin` and
+                `capture_end`.
+        """
+        begin, end = graph.capture_begin, graph.capture_end
+
+        @wraps(begin)
+        def capture_begin(graph: Any, *args: Any, **kwargs: Any) -> Any:
+            with self._calm:
+                self._captures.add(id(graph))
+            try:
+                return begin(graph, *args, **kwargs)
+            except BaseException:
+                self._resume(graph)
+                raise
+
+        @wraps(end)
+        def capture_end(graph: Any) -> Any:
+            try:
+                return end(graph)
+            finally:
+                self._resume(graph)
+
+        graph.capture_begin, graph.capture_end = capture_begin, capture_end
+
+    def _resume(self, graph: Any) -> None:
+        with self._calm:
+            self._captures.discard(id(graph))
+            self._calm.notify_all()
+
+
+# Which of these there are depends on the version of torch.
+_GRAPHS = (("cuda", "CUDAGraph"), ("xpu", "XPUGraph"), ("accelerator", "Graph"))
 
 _clock: TorchClock | None = None
 
@@ -214,9 +285,12 @@ def open_clock() -> DeviceClock | None:
         return None
     module = torch.get_device_module(device.type)
     if getattr(module, "is_initialized", lambda: False)():
-        _clock = TorchClock(torch, device.type)
-        if device.type == "cuda":
-            _guard_captures(torch, _clock)
+        clock = TorchClock(torch, device.type)
+        for owner, name in _GRAPHS:
+            graph = getattr(getattr(torch, owner, None), name, None)
+            if graph is not None:
+                clock.guard_captures(graph)
+        _clock = clock
     return _clock
 
 
@@ -224,30 +298,3 @@ def forget_clock() -> None:
     """Start afresh in a forked child, where the parent's device cannot be used."""
     global _clock
     _clock = None
-
-
-def _guard_captures(torch: Any, clock: TorchClock) -> None:
-    """Keep event queries of the writer thread out of the capture of a CUDA graph.
-
-    In the default capture mode CUDA invalidates the capture when another thread of the process
-    queries an event, so a capture holds the clock's lock from its beginning to its end.
-    """
-    graph = torch.cuda.CUDAGraph
-    begin, end = graph.capture_begin, graph.capture_end
-
-    def capture_begin(self: Any, *args: Any, **kwargs: Any) -> Any:
-        clock.lock.acquire()
-        try:
-            return begin(self, *args, **kwargs)
-        except BaseException:
-            clock.lock.release()
-            raise
-
-    def capture_end(self: Any) -> Any:
-        try:
-            return end(self)
-        finally:
-            if clock.lock.locked():
-                clock.lock.release()
-
-    graph.capture_begin, graph.capture_end = capture_begin, capture_end

@@ -10,6 +10,8 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 from time import perf_counter_ns as now
 from time import thread_time_ns
 from typing import Any, Protocol, TypeVar
@@ -75,6 +77,16 @@ class Sampler:
                 for gpu, *values in _attempt(gpus.sample) or ():
                     self._gpu_rows.append((gpu, time_ns, *values))
             self.cpu_ns = thread_time_ns()
+
+
+def preload() -> None:
+    """Import what sampling needs, before the first step is timed.
+
+    An import holds the interpreter for tens of milliseconds; in the sampling thread that would be
+    taken from the loop's first steps.
+    """
+    for name in ("psutil", "pynvml"):
+        _attempt(partial(import_module, name))
 
 
 class Host:

@@ -72,7 +72,8 @@ class Loop:
         self._thread = thread = thread_state()
         self._has_batch = False
         self._since = 0
-        self.nested = False
+        # Asked for from inside another loop's `next`: what it delivers is used there.
+        self.nested = any(loop.in_next for loop in thread.loops)
         self.ended = False
         self.excluded = 0
         self.in_next: bool = False
@@ -177,7 +178,7 @@ class Loop:
             self.copy = copy
             self.other = 0
         else:
-            self.nested = any(loop.in_next for loop in self._thread.loops)
+            self.nested = self.nested or any(loop.in_next for loop in self._thread.loops)
             record = self._attach(self)
             self._attach = _nothing
             if record is None:
@@ -246,7 +247,7 @@ class Loop:
             self.record.ended(self.begun, at, self.step - self._first_step if complete else None)
         # To a loop whose step held this whole loop, all of its time was other.
         for loop, start, copy, other in self._around:
-            if loop.start == start and not loop.ended and not loop.in_next:
+            if loop.start == start and not (loop.ended or loop.in_next or loop.nested):
                 loop.copy = copy
                 loop.other = other + (loop._since if loop.excluded else at) - self.begun
         self._around = []
@@ -327,7 +328,11 @@ def _nothing(_: Loop) -> None:
 
 
 def _charge(others: list[tuple[Loop, int, int]], duration: int) -> None:
-    """Count a stretch of time as other, whatever of it a loop had counted already."""
+    """Count a stretch of time as other, whatever of it a loop had counted already.
+
+    Not for a producer: the stretch may be the `next` that it delivered for, which is its compute.
+    """
     for loop, copy, other in others:
-        loop.copy = copy
-        loop.other = other + duration
+        if not loop.nested:
+            loop.copy = copy
+            loop.other = other + duration
