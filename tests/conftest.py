@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from open_runs import finish_runs
 
 
 @pytest.fixture(autouse=True)
@@ -17,12 +18,3 @@ def clean_slate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
             monkeypatch.delenv(name)
     yield
     finish_runs()
-
-
-def finish_runs() -> None:
-    """End the run that a watched loop began by itself, as the interpreter does at exit."""
-    from probe.run import current
-
-    run = current()
-    if run is not None:
-        run.finish()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import finish_runs
+from open_runs import finish_runs
 from prefetch_generator import BackgroundGenerator
 from torch.utils.data import DataLoader, Dataset
 
@@ -266,7 +266,7 @@ def test_watching_twice_records_once() -> None:
 
 @pytest.mark.parametrize("thing", [5, None, DataLoader])
 def test_something_that_is_no_loader_is_refused_in_one_sentence(thing: Any) -> None:
-    with pytest.raises(TypeError, match="probe.watch needs a loader .* it was given"):
+    with pytest.raises(TypeError, match=r"probe\.watch needs a loader .* it was given"):
         probe.watch(thing)
 
 

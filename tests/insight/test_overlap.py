@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from conftest import finish_runs
+from open_runs import finish_runs
 from prefetch_generator import BackgroundGenerator
 from sides import make_loader, make_steps
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from conftest import finish_runs
+from open_runs import finish_runs
 from test_loop import World, use_clock, use_run
 
 import probe

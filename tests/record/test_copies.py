@@ -1,6 +1,7 @@
 """Copies are seen where they happen, and the hooks change nothing else.
 
-Without an accelerator the meta device plays its part: `is_on_device` is told so. All else is torch as it is.
+Without an accelerator the meta device plays its part: `is_on_device` is told so. All else is
+torch as it is.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import finish_runs
+from open_runs import finish_runs
 from torch import nn
 from torch.nn.utils.rnn import pack_sequence
 
@@ -195,9 +196,7 @@ class Sub(torch.Tensor):
     calls = 0
 
     @classmethod
-    def __torch_function__(
-        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         cls.calls += 1
         return super().__torch_function__(func, types, args, kwargs or {})
 

@@ -314,6 +314,29 @@ def test_a_watched_loader_inside_a_watched_one_is_its_producer(virtual: World, r
     assert [r["wait"] for r in rows_of(run, "train")] == [5, 5, 5]
 
 
+@pytest.mark.parametrize("opened", ["in the first next", "in iter()", "before"])
+def test_a_producer_on_the_same_thread_has_its_own_series(
+    virtual: World, run: Run, opened: str
+) -> None:
+    inner = probe.watch(ticking(virtual, 5, 3), name="producer")
+    early = iter(inner) if opened == "before" else None
+
+    def augmented(batches: Iterator[int] | None) -> Iterator[int]:
+        for batch in batches or iter(inner):
+            virtual.time += 1
+            yield batch
+
+    class Augmented:
+        def __iter__(self) -> Iterator[int]:
+            return augmented(early or (iter(inner) if opened == "in iter()" else None))
+
+    for _ in probe.watch(Augmented(), name="train"):
+        virtual.time += 10
+    producer, train = rows_of(run, "producer"), rows_of(run, "train")
+    assert [(r["wait"], r["compute"], r["other"]) for r in producer] == [(5, 11, 0)] * 3
+    assert [(r["wait"], r["compute"], r["other"]) for r in train] == [(6, 10, 0)] * 3
+
+
 def test_two_loops_over_one_watched_object_keep_two_records(virtual: World, run: Run) -> None:
     watched = probe.watch([1, 2, 3])
     for _ in zip(watched, watched, strict=True):

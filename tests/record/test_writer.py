@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import finish_runs
+from open_runs import finish_runs
 
 import probe
 from probe.record import writer
