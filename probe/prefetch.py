@@ -178,8 +178,7 @@ class _OnDevice:
             end, self._end = self._end, StopIteration()
             raise end
         batch = self._upcoming.pop()
-        with copy():
-            self._mover.hand_over(batch)
+        self._mover.hand_over(batch)
         self._copy_next()
         return batch
 
@@ -187,9 +186,7 @@ class _OnDevice:
         if self._end is not None:
             return
         try:
-            batch = next(self._batches)
-            with copy():
-                self._upcoming.append(self._mover.start(batch))
+            self._upcoming.append(self._mover.start(next(self._batches)))
         except Exception as end:  # the batch before it comes first
             # Without this frame, which would tie the iterator into a cycle with its own error.
             frames = end.__traceback__.tb_next if end.__traceback__ else None
@@ -212,8 +209,10 @@ class _Mover:
     def start(self, batch: Any) -> Any:
         """Issue the copies of a batch and return what they will fill."""
         if self._side is None:
-            return self._moved(batch)
-        with self._streams.stream(self._side):
+            with copy():
+                return self._moved(batch)
+        # The copy begins and ends on the side stream, so it is timed there.
+        with self._streams.stream(self._side), copy():
             return self._moved(batch)
 
     def hand_over(self, batch: Any) -> None:

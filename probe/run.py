@@ -20,6 +20,7 @@ from probe.record.clock import forget_clock
 from probe.record.copies import forget_copies
 from probe.record.thread import forget_threads
 from probe.record.warnings import warn
+from probe.record.workers import forget_workers
 
 if TYPE_CHECKING:
     from probe.watch import Source
@@ -294,6 +295,7 @@ def _forget_all() -> None:
     forget_threads()
     forget_copies()
     forget_clock()
+    forget_workers()
     writer.after_fork_in_child()
 
 

@@ -63,6 +63,10 @@ _FROM_OBJECT = frozenset(
     }
 )
 
+# What these return stands for the object itself, as in `with loader as it` and `loader += more`.
+_OPERATORS = "add and floordiv lshift matmul mod mul or pow rshift sub truediv xor"
+_RETURN_SELF = frozenset({"__enter__", *(f"__i{name}__" for name in _OPERATORS.split())})
+
 C = TypeVar("C", bound=type)
 
 
@@ -124,8 +128,9 @@ class View(metaclass=ViewType):
 
     @property
     def __class__(self) -> type:
-        cls: type = _inner(self).__class__
-        return cls
+        inner = _inner(self)
+        real, said = type(inner), inner.__class__
+        return said if said is real or is_view(inner) else _both(real, said)
 
     @__class__.setter
     def __class__(self, cls: type) -> None:
@@ -213,11 +218,31 @@ class _Either:
 
 def _forward(name: str, like: Any) -> Callable[..., Any]:
     def method(self: View, *args: Any, **kwargs: Any) -> Any:
+        return getattr(_inner(self), name)(*args, **kwargs)
+
+    def method_of_self(self: View, *args: Any, **kwargs: Any) -> Any:
         inner = _inner(self)
         result = getattr(inner, name)(*args, **kwargs)
-        return self if result is inner else result  # `with loader as it`, `loader += more`
+        return self if result is inner else result
 
-    return functools.wraps(like)(method)
+    return functools.wraps(like)(method_of_self if name in _RETURN_SELF else method)
+
+
+@functools.lru_cache(maxsize=64)
+def _both(real: type, said: type) -> type:
+    """Make the class of an object that answers for another class than its own.
+
+    accelerate's loaders do so; `isinstance` holds for both classes, and must for a view of them.
+    """
+    namespace = {
+        "__module__": said.__module__,
+        "__qualname__": said.__qualname__,
+        "__new__": lambda _, *args, **kwargs: said(*args, **kwargs),
+    }
+    try:
+        return type(said.__name__, (real, said), namespace)
+    except Exception:  # classes that do not go together
+        return said
 
 
 def _equal(name: str) -> Callable[[View, object], Any]:

@@ -11,7 +11,7 @@ from time import perf_counter_ns as now
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakValueDictionary, ref
 
-from probe.record import snapshot
+from probe.record import snapshot, workers
 from probe.record.batch import measure
 from probe.record.buffer import LIMIT, LoaderRecord
 from probe.record.loop import COST_SAMPLE_MASK, Loop
@@ -75,7 +75,17 @@ def watch(
 class Source:
     """What `watch` was told, and what it needs to begin a loop."""
 
-    __slots__ = ("_description", "_home", "db", "device", "memo", "name", "run", "strategy")
+    __slots__ = (
+        "_description",
+        "_home",
+        "_loader",
+        "db",
+        "device",
+        "memo",
+        "name",
+        "run",
+        "strategy",
+    )
 
     def __init__(
         self,
@@ -88,6 +98,7 @@ class Source:
         self.name, self.run, self.strategy, self.device, self.db = name, run, strategy, device, db
         self._home = threading.get_ident()
         self._description: dict[str, Any] | None = None
+        self._loader: Any = None
         self.memo: WeakValueDictionary[int, Watched] = WeakValueDictionary()
 
     def settings(self) -> dict[str, Any]:
@@ -117,7 +128,24 @@ class Source:
         except Exception as error:
             warn(f"this loop is not recorded: {error}")
             return None
-        return Loop(partial(self._attach, _reference(inner), run))
+        loop = Loop(partial(self._attach, _reference(inner), run))
+        try:
+            self._loader = workers.dataloader_in(inner)
+            if self._loader is not None:
+                loop.undo = workers.watch_workers(self._loader, loop)
+            loop.depth = workers.queue_depth(inner)
+        except Exception as error:
+            warn(f"workers are not timed: {error}")
+        return loop
+
+    def opened(self, iterator: Any, loop: Loop) -> None:
+        """Note what an iterator that `iter()` has given shows of its queue and its fetches."""
+        try:
+            loop.depth = workers.queue_depth(iterator)
+            if self._loader is not None and not loop.undo:
+                workers.watch_fetcher(iterator, self._loader, loop)
+        except Exception as error:
+            warn(f"fetches are not timed: {error}")
 
     def _attach(self, inner: Callable[[], Any], run: Run, loop: Loop) -> LoaderRecord | None:
         try:
@@ -179,7 +207,7 @@ def _watched(loader: Any, source: Source) -> Watched:
         if _has(cls, "__getitem__"):
             own["__getitem__"] = _item
         elif callable(loader):
-            own["__call__"] = _call
+            own["__call__"] = _method("__call__", getattr_static(cls, "__call__"))
     return _make(view_class(Watched, cls, own), loader, source, loop=None, root=True)
 
 
@@ -202,14 +230,16 @@ def _make(cls: type[View], inner: Any, source: Source, loop: Loop | None, *, roo
 
 
 def _hooks(cls: type) -> dict[str, Any]:
-    own: dict[str, Any] = {"__copy__": OfClass(_copied), "__deepcopy__": OfClass(_deep_copied)}
+    own: dict[str, Any] = {"__copy__": OfClass(_copied)}
+    if _has(cls, "__deepcopy__"):
+        own["__deepcopy__"] = _deep_copied
     if _has(cls, "__iter__"):
         own["__iter__"] = _iter
     if _has(cls, "__next__"):
         own["__next__"] = _next
     method = getattr_static(cls, "next", None)
     if isfunction(method):
-        own["next"] = wraps(method)(lambda self, *args, **kwargs: _next_method(self, args, kwargs))
+        own["next"] = _method("next", method)
     return own
 
 
@@ -230,7 +260,11 @@ def _iter(self: Watched) -> Any:
         iterator = iter(inner)
         return self if iterator is inner else iterator
     loop = source.begin(inner)
-    iterator = iter(inner) if loop is None else loop.open(partial(iter, inner))
+    if loop is None:
+        iterator = iter(inner)
+    else:
+        iterator = loop.open(partial(iter, inner))
+        source.opened(iterator, loop)
     view = self if iterator is inner else source.memo.get(id(iterator))
     if view is None:
         view = source.memo[id(iterator)] = _iterator(iterator, source, loop)
@@ -248,6 +282,8 @@ def _next(self: Watched) -> Any:
         return _fetch(self, self._probe_fetch)
     # The path of nearly every step: nothing else is open on this thread. `Loop.fetch` does the
     # same in general; here it is written out, because each call would cost as much as the work.
+    depth = loop.depth
+    ready = None if depth is None else depth()
     asked = now()
     copied = loop.copy
     loop.in_next = True
@@ -259,6 +295,7 @@ def _next(self: Watched) -> Any:
     got = now()
     rows = loop.rows
     if not loop.simple or len(rows) >= LIMIT:
+        loop.ready_when_asked(ready)
         loop.settle(asked, copied, got, batch)
         return batch
     loop.in_next = False
@@ -276,6 +313,7 @@ def _next(self: Watched) -> Any:
             other,
             loop.samples,
             loop.bytes,
+            loop.ready,
         )
     )
     loop.step = step + 1
@@ -284,6 +322,7 @@ def _next(self: Watched) -> Any:
     loop.copy = copied = loop.copy - copied
     loop.wait = got - asked - copied
     loop.samples, loop.bytes = measure(batch)
+    loop.ready = ready
     if not step & COST_SAMPLE_MASK:
         loop.cost(got)
     return batch
@@ -310,12 +349,13 @@ def _end(self: Watched, *, complete: bool = False) -> None:
         _set_loop(self, None)
 
 
-def _next_method(self: Watched, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return _fetch_call(self, self._probe_inner.next, *args, **kwargs)
+def _method(name: str, like: Any) -> Callable[..., Any]:
+    """Make the method that times `name`, a method that returns a batch."""
 
+    def method(self: Watched, *args: Any, **kwargs: Any) -> Any:
+        return _fetch_call(self, getattr(self._probe_inner, name), *args, **kwargs)
 
-def _call(self: Watched, *args: Any, **kwargs: Any) -> Any:
-    return _fetch_call(self, self._probe_inner, *args, **kwargs)
+    return wraps(like)(method)
 
 
 def _fetch_call(self: Watched, function: Any, *args: Any, **kwargs: Any) -> Any:

@@ -7,11 +7,13 @@ the interpreter makes atomic. A full list counts what it turns away.
 from __future__ import annotations
 
 import weakref
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from probe.record.clock import StepMarks
     from probe.record.loop import Loop
+    from probe.record.workers import Fetch
 
 T = TypeVar("T")
 
@@ -45,6 +47,7 @@ STEP_COLUMNS = (
     "other_ns",
     "samples",
     "bytes",
+    "ready",
 )
 
 
@@ -72,6 +75,8 @@ class LoaderRecord:
         self.rows: list[tuple[int | None, ...]] = []
         self.device_rows: list[tuple[tuple[int | None, ...], StepMarks]] = []
         self.epochs: list[tuple[int, str, str | None, int | None]] = []
+        self.fetches: list[Fetch] = []
+        self.begins: list[int] = []
         self.dropped = 0
         self.cost_ns = 0
         self.cost_samples = 0
@@ -85,6 +90,10 @@ class LoaderRecord:
     def state(self) -> tuple[Any, ...]:
         """Return the columns of `LOADER_STATE`."""
         return tuple(getattr(self, name) for name in LOADER_STATE)
+
+    def epoch_at(self, moment: int) -> int:
+        """Return the epoch that was under way at a moment of the host clock, ns."""
+        return max(0, bisect_right(self.begins, moment) - 1)
 
     def own(self, inner: Any) -> None:
         """Remember whose record this is, without keeping the loader alive."""

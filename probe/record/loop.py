@@ -36,6 +36,7 @@ class Loop:
 
     __slots__ = (
         "_around",
+        "_asked_ready",
         "_attach",
         "_earlier",
         "_first_step",
@@ -50,6 +51,7 @@ class Loop:
         "clock",
         "copies",
         "copy",
+        "depth",
         "ended",
         "epoch",
         "excluded",
@@ -58,12 +60,14 @@ class Loop:
         "nested",
         "origin",
         "other",
+        "ready",
         "record",
         "rows",
         "samples",
         "simple",
         "start",
         "step",
+        "undo",
         "wait",
     )
 
@@ -85,6 +89,10 @@ class Loop:
         self.first = 1
         self.samples: int | None = None
         self.bytes: int | None = None
+        self.ready: int | None = None
+        self._asked_ready: int | None = None
+        self.depth: Callable[[], int | None] | None = None  # how many batches lie ready
+        self.undo: Callable[[], None] | None = None  # called when the first batch has come
         self.clock: DeviceClock | None = None
         self.copies: list[tuple[Mark, Mark]] = []
         self._earlier: list[tuple[Mark, Mark]] = []
@@ -135,6 +143,8 @@ class Loop:
         if clock is not None:
             self._mark_asked = clock.mark()
         seen = len(self.copies)
+        depth = self.depth
+        self._asked_ready = None if depth is None else depth()
         asked = now()
         if self.excluded:
             self.other += asked - self._since
@@ -178,6 +188,7 @@ class Loop:
             self.copy = copy
             self.other = 0
         else:
+            self._opened()
             self.nested = self.nested or any(loop.in_next for loop in self._thread.loops)
             record = self._attach(self)
             self._attach = _nothing
@@ -189,6 +200,7 @@ class Loop:
             self.step = self._first_step = record.step
             self.epoch = record.epoch
             record.epoch += 1
+            record.begins.append(self.begun)
             record.loops.add(self)
             if record.role == "consumer":
                 consumers.add(record)
@@ -198,6 +210,7 @@ class Loop:
         if self.excluded:
             self._since = got
         self.samples, self.bytes = measure(batch)
+        self.ready = self._asked_ready
         if self.clock is None:
             self.simple = len(self._thread.loops) == 1 and not self.excluded
         else:
@@ -218,6 +231,7 @@ class Loop:
         if self.excluded:
             self._since = came
         self.wait += came - asked - (self.copy - copied)
+        self._opened()
         if isinstance(error, StopIteration):
             self.end(came, complete=True)
 
@@ -235,6 +249,7 @@ class Loop:
         if self in self._thread.loops:
             self._thread.loops.remove(self)
         unwatch_copies()
+        self._opened()
         if self.excluded:
             self.other += at - self._since
         if self._has_batch:
@@ -290,6 +305,7 @@ class Loop:
             self.other,
             self.samples,
             self.bytes,
+            self.ready,
         )
         marks, self._marks = self._marks, None
         if marks is not None:
@@ -304,6 +320,15 @@ class Loop:
             self.record.dropped += 1
         self.step += 1
         self.first = 0
+
+    def ready_when_asked(self, ready: int | None) -> None:
+        """Note how many batches lay ready for the step that is about to be opened."""
+        self._asked_ready = ready
+
+    def _opened(self) -> None:
+        if self.undo is not None:
+            self.undo()
+            self.undo = None
 
     def _move(self) -> None:
         """Follow the iterator to the thread that drives it now."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from typing import Any
 
 # Attributes under which wrappers of loaders keep what they wrap.
@@ -32,23 +35,13 @@ def loader(inner: Any) -> dict[str, Any]:
     Args:
         inner: The loader, not watched.
     """
-    chain: list[str] = []
-    core: dict[str, Any] | None = None
-    seen: set[int] = set()
-    obj = inner
-    while obj is not None and id(obj) not in seen and len(chain) < _DEPTH:
-        seen.add(id(obj))
-        obj = _unwatched(obj)
-        chain.append(type(obj).__name__)
-        own = _attributes(obj)
-        if core is None and "num_workers" in own and "dataset" in own:
-            core = own
-        obj = next((own[name] for name in _INNER if own.get(name) is not None), None)
-    own = core or {}
+    parts = list(unwrapped(inner))
+    each = map(attributes, parts)
+    own = next((own for own in each if "num_workers" in own and "dataset" in own), {})
     context = own.get("_DataLoader__multiprocessing_context")
     workers = _integer(own.get("num_workers"))
     return {
-        "chain": chain,
+        "chain": [type(part).__name__ for part in parts],
         "dataset": type(own["dataset"]).__name__ if "dataset" in own else None,
         "batch_size": _integer(own.get("batch_size")),
         "num_workers": workers,
@@ -58,6 +51,17 @@ def loader(inner: Any) -> dict[str, Any]:
         "start_method": _start_method(context) if workers else None,
         "in_order": _flag(own.get("in_order")),
     }
+
+
+def unwrapped(loader: Any) -> Iterator[Any]:
+    """Give a loader and what lies inside it, outermost first, by its instance attributes alone."""
+    seen: set[int] = set()
+    while loader is not None and id(loader) not in seen and len(seen) < _DEPTH:
+        loader = _unwatched(loader)
+        seen.add(id(loader))
+        yield loader
+        own = attributes(loader)
+        loader = next((own[name] for name in _INNER if own.get(name) is not None), None)
 
 
 def process() -> dict[str, Any]:
@@ -79,7 +83,8 @@ def process() -> dict[str, Any]:
         "config": {
             "torch_threads": torch.get_num_threads() if torch else None,
             "cores": cores(),
-            "platform": platform.platform(),
+            # `platform.platform()` would run a program through a pipe; see `_git`.
+            "platform": "-".join((platform.system(), platform.release(), platform.machine())),
             "versions": _versions(),
         },
     }
@@ -115,9 +120,11 @@ def _unwatched(obj: Any) -> Any:
     return inner_of(obj)
 
 
-def _attributes(obj: Any) -> dict[str, Any]:
+def attributes(obj: Any) -> dict[str, Any]:
+    """Return an object's own attributes, past any `__getattr__` and property; they are live."""
     try:
-        return dict(object.__getattribute__(obj, "__dict__"))
+        own: dict[str, Any] = object.__getattribute__(obj, "__dict__")
+        return own
     except AttributeError:
         return {}
 
@@ -138,7 +145,9 @@ def _start_method(context: Any) -> str:
         return str(context.get_start_method())
     import multiprocessing
 
-    return multiprocessing.get_start_method()
+    # Asking for the method in use would choose one, and the program may still want to.
+    chosen = multiprocessing.get_start_method(allow_none=True)
+    return chosen or multiprocessing.get_all_start_methods()[0]
 
 
 def _first(*names: str) -> str | None:
@@ -154,15 +163,24 @@ def _git_commit() -> str | None:
 
 
 def _git(*arguments: str) -> str:
-    return subprocess.run(  # noqa: S603 - fixed arguments
-        ["git", *arguments],  # noqa: S607 - whichever git the user has
-        capture_output=True,
-        text=True,
-        timeout=5,
-        check=True,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
-    ).stdout.strip()
+    git = shutil.which("git")
+    if git is None:
+        raise FileNotFoundError("git")
+    # No pipe, and `close_fds=False` so that the child is spawned without one: workers forked
+    # meanwhile would hold the pipe's other end open, and reading it would last as long as they do.
+    with tempfile.TemporaryFile() as output:
+        subprocess.run(  # noqa: S603 - fixed arguments
+            [git, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.DEVNULL,
+            close_fds=False,
+            timeout=5,
+            check=True,
+            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
+        )
+        output.seek(0)
+        return output.read().decode().strip()
 
 
 def _versions() -> dict[str, str]:

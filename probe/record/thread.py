@@ -36,20 +36,19 @@ class ThreadState:
             source: The tensor that was copied, if known.
             blocking: Whether the thread asked to wait for it.
         """
-        if self.copying:  # inside `probe.copy()`, which counts it as a whole
-            return
         end = None
-        hidden = True
+        hidden = not self.copying
         for loop in self.loops:
             record = loop.record
             hidden = hidden and record is not None and record.role == "producer"
             if loop.excluded:
                 continue
-            loop.copy += took
-            if begin is not None and loop.clock is not None:
-                end = end or loop.clock.mark()
-                if end is not None:
-                    loop.copies.append((begin, end))
+            if not self.copying:  # inside `probe.copy()` the time counts as a whole, bytes do not
+                loop.copy += took
+                if begin is not None and loop.clock is not None:
+                    end = end or loop.clock.mark()
+                    if end is not None:
+                        loop.copies.append((begin, end))
             if record is not None and source is not None:
                 record.copied(source, blocking=blocking)
         if hidden:

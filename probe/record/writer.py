@@ -6,6 +6,7 @@ import json
 import sqlite3
 import threading
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from time import perf_counter_ns as now
 from time import thread_time_ns
@@ -16,6 +17,7 @@ from probe.record.buffer import LOADER_STATE, STEP_COLUMNS, LoaderRecord, take
 from probe.record.clock import Mark, open_clock
 from probe.record.hardware import Sampler
 from probe.record.warnings import warn
+from probe.record.workers import drain
 from probe.store import schema
 
 if TYPE_CHECKING:
@@ -54,6 +56,7 @@ class Writer(threading.Thread):
         self._status = "running"
         self._row_id: int | None = None
         self._loaders: dict[LoaderRecord, tuple[int, tuple[Any, ...]]] = {}
+        self._sequence: dict[tuple[LoaderRecord, int], int] = {}
         self._taken: list[tuple[list[Any], list[Any]]] = []
         self._description: dict[str, Any] = {}
         self._anchors: list[Mark] = []
@@ -91,7 +94,7 @@ class Writer(threading.Thread):
             self._find_clock()
         except Exception as error:
             warn(f"device times are not recorded: {error}")
-        before = self._row_id, dict(self._loaders), self._steps
+        before = self._row_id, dict(self._loaders), self._steps, dict(self._sequence)
         try:
             with _writing:
                 if _forked_while_writing:
@@ -105,7 +108,7 @@ class Writer(threading.Thread):
                 finally:
                     db.close()
         except Exception as error:
-            self._row_id, self._loaders, self._steps = before
+            self._row_id, self._loaders, self._steps, self._sequence = before
             for buffer, taken in self._taken:
                 buffer[:0] = taken
             warn(f"cannot record to {self._run.db}: {error}; training goes on")
@@ -140,6 +143,7 @@ class Writer(threading.Thread):
 
     def _write(self, db: sqlite3.Connection, run_id: int) -> None:
         run, ending = self._run, self._ending.is_set()
+        drain()
         events = list(self._take(run.events))
         records = list(run.records)
         for record in records:
@@ -150,6 +154,10 @@ class Writer(threading.Thread):
             db.executemany(_insert_steps(run_id, loader_id, STEP_COLUMNS + DEVICE_COLUMNS), timed)
             self._steps += len(rows) + len(timed)
             events += self._take(record.epochs)
+            db.executemany(
+                f"INSERT INTO fetches VALUES ({run_id}, {loader_id}, ?, ?, ?, ?, ?, ?, ?)",
+                self._fetch_rows(record),
+            )
         gpu_rows, host_rows = self._sampler.take()
         for table, table_rows in (
             ("events", events),
@@ -200,6 +208,20 @@ class Writer(threading.Thread):
         if taken and (newest := taken[-1][1].got) is not None:
             self._anchors = [*self._anchors, newest][-_ANCHORS:]
         return timed
+
+    def _fetch_rows(self, record: LoaderRecord) -> Iterator[tuple[int | None, ...]]:
+        for fetch in self._take(record.fetches):
+            key = record, fetch.worker
+            sequence = self._sequence[key] = self._sequence.get(key, -1) + 1
+            yield (
+                fetch.worker,
+                sequence,
+                record.epoch_at(fetch.start),
+                fetch.start - record.origin_ns,
+                fetch.wall,
+                fetch.cpu,
+                fetch.samples,
+            )
 
     def _find_clock(self) -> None:
         """Give the loops a device clock once the program has begun to use a device."""

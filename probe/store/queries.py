@@ -125,6 +125,27 @@ class Steps:
 
 
 @dataclass(frozen=True, slots=True)
+class Fetches:
+    """Batches made for one loader, ordered by worker and sequence; every array has shape (n,).
+
+    `cpu_ns` and `samples` are float64 with NaN where unmeasured. `wall_ns` − `cpu_ns` is time not
+    on a core: storage, locks, or a busy machine. With batches delivered in order, worker w of n
+    makes batches w, w + n, w + 2n, … of an epoch.
+    """
+
+    worker: NDArray[np.int64]
+    seq: NDArray[np.int64]
+    epoch: NDArray[np.int64]
+    start_ns: NDArray[np.int64]
+    wall_ns: NDArray[np.int64]
+    cpu_ns: NDArray[np.float64]
+    samples: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.seq)
+
+
+@dataclass(frozen=True, slots=True)
 class GpuSamples:
     """Samples of one GPU, oldest first; NaN where NVML did not answer. `utilization` is 0–1."""
 
@@ -138,6 +159,7 @@ class GpuSamples:
     pcie_rx: NDArray[np.float64]
     pcie_tx: NDArray[np.float64]
     temperature: NDArray[np.float64]
+    sm_activity: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +277,17 @@ class Store:
             loader_id,
         )
         return Steps(**_arrays(Steps.__slots__, rows, nullable=_NULLABLE_STEP_COLUMNS))
+
+    def fetches(self, run_id: int, loader_id: int) -> Fetches:
+        """Return every batch that was seen being made for one loader; length 0 when none was."""
+        columns = Fetches.__slots__
+        rows = self._query(
+            f"SELECT {', '.join(columns)} FROM fetches WHERE run_id = ? AND loader_id = ?"
+            " ORDER BY worker, seq",
+            run_id,
+            loader_id,
+        )
+        return Fetches(**_arrays(columns, rows, nullable=("cpu_ns", "samples")))
 
     def gpu_samples(self, run_id: int) -> list[GpuSamples]:
         """Return the samples of each GPU that the run used; empty without NVML."""

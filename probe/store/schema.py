@@ -120,6 +120,20 @@ _TABLES_1 = (
     ) STRICT, WITHOUT ROWID
     """,
     """
+    CREATE TABLE fetches (
+      run_id INTEGER NOT NULL,
+      loader_id INTEGER NOT NULL,
+      worker INTEGER NOT NULL,           -- id of the DataLoader worker; 0 without workers
+      seq INTEGER NOT NULL,              -- 0, 1, 2, … per worker, over all epochs
+      epoch INTEGER NOT NULL,            -- 0, 1, 2, … per loader, as in steps
+      start_ns INTEGER NOT NULL,         -- since the run's start
+      wall_ns INTEGER NOT NULL,          -- making the batch: dataset and collate
+      cpu_ns INTEGER,                    -- of it, on a core; the rest waited for storage or locks
+      samples INTEGER,
+      PRIMARY KEY (run_id, loader_id, worker, seq)
+    ) STRICT, WITHOUT ROWID
+    """,
+    """
     CREATE TABLE gpu_samples (
       run_id INTEGER NOT NULL,
       gpu INTEGER NOT NULL,              -- NVML index
@@ -132,6 +146,7 @@ _TABLES_1 = (
       pcie_rx INTEGER,                   -- bytes per second, host to device
       pcie_tx INTEGER,                   -- bytes per second, device to host
       temperature INTEGER,               -- °C
+      sm_activity REAL,                  -- 0–1: share of SM time with a warp, Hopper and later
       PRIMARY KEY (run_id, gpu, time_ns)
     ) STRICT, WITHOUT ROWID
     """,

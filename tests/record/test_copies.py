@@ -156,6 +156,16 @@ def test_a_move_inside_an_explicit_copy_counts_once() -> None:
     assert np.all(found.compute_ns < 3 * MS)
 
 
+def test_a_move_inside_an_explicit_copy_counts_its_bytes() -> None:
+    for index, _ in enumerate(probe.watch(range(2))):
+        if index == 1:
+            with probe.copy():
+                torch.ones(10).to("meta")
+    run = current()
+    assert run is not None
+    assert (run.records[0].copies, run.records[0].copied_bytes) == (1, 40)
+
+
 def test_hooks_are_there_only_while_a_loop_is_open() -> None:
     names = ("to", "cuda", "copy_")
     before = dict(torch.Tensor.__dict__)

@@ -31,6 +31,7 @@ def test_a_new_file_gets_every_table_of_the_contract(tmp_path: Path) -> None:
         "runs",
         "loaders",
         "steps",
+        "fetches",
         "gpu_samples",
         "host_samples",
         "events",

@@ -1,0 +1,254 @@
+"""Times each batch being made, inside DataLoader workers and without them, and how many lie ready.
+
+A worker is reached through `worker_init_fn`: for as long as a watched loop takes to get its first
+batch, the DataLoader's own one is wrapped; in the worker the wrapper calls the user's function and
+then times the fetcher. Dataset, sampler and collate function are never touched. What a worker
+measures goes through one pipe per process that never blocks it, 44 bytes a batch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import struct
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from importlib import import_module
+from multiprocessing.connection import Connection, Pipe
+from time import perf_counter_ns as now
+from time import thread_time_ns
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from probe.record.batch import measure
+from probe.record.buffer import LIMIT, take
+from probe.record.snapshot import attributes, unwrapped
+
+if TYPE_CHECKING:
+    from probe.record.loop import Loop
+
+# token, worker, process, start, wall, cpu, samples (−1: unknown)
+_RECORD = struct.Struct("<IIIqqqq")
+
+
+class Fetch(NamedTuple):
+    """One batch that was made; times in ns on the host clock of all processes."""
+
+    worker: int
+    process: int
+    start: int
+    wall: int
+    cpu: int
+    samples: int | None
+
+
+class WorkerInit:
+    """A `worker_init_fn` that calls the user's own and then times the worker's fetches.
+
+    Args:
+        user_init: The user's `worker_init_fn`.
+        writer: The writing end of the pipe; travels to a spawned process like any connection.
+        token: Says whose fetches they are.
+    """
+
+    def __init__(self, user_init: Callable[[int], Any] | None, writer: Connection, token: int):
+        self.user_init = user_init
+        self._writer = writer
+        self._token = token
+
+    def __call__(self, worker: int) -> None:
+        """Run at the start of a worker, in the worker."""
+        if self.user_init is not None:
+            self.user_init(worker)
+        with contextlib.suppress(Exception):  # a worker must not die of being measured
+            fetch: Any = import_module("torch.utils.data._utils.fetch")
+
+            report = _Reporter(self._writer, self._token, worker)
+            for fetcher in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):
+                fetcher.fetch = _timed_method(fetcher.fetch, report)
+
+
+class _Reporter:
+    """Sends fetches from a worker; one that finds the pipe full is lost, and nothing waits."""
+
+    def __init__(self, writer: Connection, token: int, worker: int) -> None:
+        self._writer = writer  # keeps the descriptor open
+        self._descriptor = writer.fileno()
+        self._token, self._worker, self._process = token, worker, os.getpid()
+
+    def __call__(self, start: int, wall: int, cpu: int, batch: Any) -> None:
+        samples = measure(batch)[0]
+        record = _RECORD.pack(
+            self._token,
+            self._worker,
+            self._process,
+            start,
+            wall,
+            cpu,
+            -1 if samples is None else samples,
+        )
+        with contextlib.suppress(OSError):
+            os.write(self._descriptor, record)
+
+
+class _Channel:
+    """Where fetches come together in the recording process, by the loop that they are for."""
+
+    def __init__(self) -> None:
+        self.reader, self.writer = Pipe(duplex=False)
+        os.set_blocking(self.reader.fileno(), False)
+        os.set_blocking(self.writer.fileno(), False)
+        self.local: list[tuple[int, Fetch]] = []
+        self._lock = threading.Lock()
+        self._loops: dict[int, Loop] = {}
+        self._tokens: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._waiting: list[tuple[int, Fetch]] = []
+
+    def token(self, loader: Any, loop: Loop) -> int:
+        """Return the loader's token, which from now on stands for this loop."""
+        token = self._tokens.setdefault(loader, len(self._tokens) + 1)
+        self._loops[token] = loop
+        return token
+
+    def drain(self) -> None:
+        """Hand what has come in to the records of the loops; for the writer thread."""
+        with self._lock:
+            found = self._waiting + take(self.local)
+            with contextlib.suppress(OSError):
+                while data := os.read(self.reader.fileno(), 1024 * _RECORD.size):
+                    for token, worker, process, start, wall, cpu, samples in _RECORD.iter_unpack(
+                        data[: len(data) // _RECORD.size * _RECORD.size]
+                    ):
+                        count = None if samples < 0 else samples
+                        found.append((token, Fetch(worker, process, start, wall, cpu, count)))
+            self._waiting = []
+            for token, fetch in found:
+                loop = self._loops.get(token)
+                if loop is None:
+                    continue
+                if loop.record is not None:
+                    if len(loop.record.fetches) < LIMIT:
+                        loop.record.fetches.append(fetch)
+                elif not loop.ended and len(self._waiting) < LIMIT:
+                    self._waiting.append((token, fetch))  # made before the loop has its first batch
+
+
+_channel: _Channel | None = None
+_opening = threading.Lock()
+
+
+def drain() -> None:
+    """Hand over what workers have reported; see `_Channel.drain`."""
+    if _channel is not None:
+        _channel.drain()
+
+
+def forget_workers() -> None:
+    """Start afresh in a forked child; a worker keeps the end of the pipe that it was given."""
+    global _channel, _opening
+    _channel = None
+    _opening = threading.Lock()
+
+
+def watch_workers(loader: Any, loop: Loop) -> Callable[[], None] | None:
+    """Time the workers that a DataLoader is about to start for a loop.
+
+    Args:
+        loader: The DataLoader.
+        loop: The loop that its batches are for.
+
+    Returns:
+        What ends it; the workers that exist by then go on reporting. None if there are no workers.
+    """
+    own = attributes(loader)
+    if not own.get("num_workers"):
+        return None
+    channel = _open_channel()
+    token = channel.token(loader, loop)
+    user_init = own.get("worker_init_fn")
+    if isinstance(user_init, WorkerInit):
+        return None
+    wrapped = own["worker_init_fn"] = WorkerInit(user_init, channel.writer, token)
+
+    def undo() -> None:
+        if own.get("worker_init_fn") is wrapped:
+            own["worker_init_fn"] = user_init
+
+    return undo
+
+
+def watch_fetcher(iterator: Any, loader: Any, loop: Loop) -> None:
+    """Time the fetches that a DataLoader without workers makes inside `next`."""
+    fetcher = getattr(iterator, "_dataset_fetcher", None)
+    if fetcher is None or "fetch" in vars(fetcher):
+        return
+    channel = _open_channel()
+    token, process = channel.token(loader, loop), os.getpid()
+    local = channel.local
+
+    def report(start: int, wall: int, cpu: int, batch: Any) -> None:
+        if len(local) < LIMIT:
+            local.append((token, Fetch(0, process, start, wall, cpu, measure(batch)[0])))
+
+    fetcher.fetch = _timed(fetcher.fetch, report)
+
+
+def dataloader_in(loader: Any) -> Any:
+    """Return the DataLoader that is or lies inside a loader; None if there is none."""
+    data = sys.modules.get("torch.utils.data")
+    if data is None:
+        return None
+    return next((part for part in unwrapped(loader) if isinstance(part, data.DataLoader)), None)
+
+
+def queue_depth(iterator: Any) -> Callable[[], int | None] | None:
+    """Return what tells how many finished batches an iterator holds; None if nothing does.
+
+    Known are DataLoader's iterator with workers and any iterator that keeps a `queue.Queue`.
+    """
+    own = attributes(iterator)
+    if "_task_info" in own and "_data_queue" in own:
+        qsize, cached = own["_data_queue"].qsize, own["_task_info"]
+
+        def depth() -> int | None:
+            try:
+                # Batches that came before their turn have left the queue and wait in _task_info.
+                return int(qsize() + len(cached) - own["_tasks_outstanding"])
+            except Exception:  # macOS cannot tell the size of a queue between processes
+                return None
+
+        return depth
+    found = next((value for value in own.values() if isinstance(value, queue.Queue)), None)
+    return None if found is None else found.qsize
+
+
+def _open_channel() -> _Channel:
+    global _channel
+    with _opening:
+        if _channel is None:
+            _channel = _Channel()
+        return _channel
+
+
+def _timed(fetch: Callable[[Any], Any], report: Callable[..., None]) -> Callable[[Any], Any]:
+    def timed(index: Any) -> Any:
+        start, cpu = now(), thread_time_ns()
+        batch = fetch(index)
+        report(start, now() - start, thread_time_ns() - cpu, batch)
+        return batch
+
+    return timed
+
+
+def _timed_method(
+    fetch: Callable[[Any, Any], Any], report: Callable[..., None]
+) -> Callable[[Any, Any], Any]:
+    def timed(self: Any, index: Any) -> Any:
+        start, cpu = now(), thread_time_ns()
+        batch = fetch(self, index)
+        report(start, now() - start, thread_time_ns() - cpu, batch)
+        return batch
+
+    return timed
