@@ -129,8 +129,10 @@ class View(metaclass=ViewType):
     @property
     def __class__(self) -> type:
         inner = _inner(self)
-        real, said = type(inner), inner.__class__
-        return said if said is real or is_view(inner) else _both(real, said)
+        real: Any = type(inner)
+        said: Any = inner.__class__
+        cls: type = said if said is real or is_view(inner) else _both(real, said)
+        return cls
 
     @__class__.setter
     def __class__(self, cls: type) -> None:

@@ -115,9 +115,7 @@ class _Clock:
         """Seconds since the beginning."""
         return self._now
 
-    def start(
-        self, off: float, on: float, then: Callable[[], None], cores: float = 1.0
-    ) -> None:
+    def start(self, off: float, on: float, then: Callable[[], None], cores: float = 1.0) -> None:
         """Begin a job of `off` and then `on` seconds; its end calls `then`."""
         heapq.heappush(self._off, (self._now + off, next(self._number), on, cores, then))
 

@@ -17,6 +17,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from importlib import import_module
+from itertools import count
 from multiprocessing.connection import Connection, Pipe
 from time import perf_counter_ns as now
 from time import thread_time_ns
@@ -29,15 +30,22 @@ from probe.record.snapshot import attributes, unwrapped
 if TYPE_CHECKING:
     from probe.record.loop import Loop
 
-# token, worker, process, start, wall, cpu, samples (−1: unknown)
-_RECORD = struct.Struct("<IIIqqqq")
+# token, worker, process, number, start, wall, cpu, samples (−1: unknown)
+_RECORD = struct.Struct("<IIIIqqqq")
+
+# Room for 20,000 batches between two visits of the writer; Linux gives a user this much.
+_PIPE_BYTES = 1 << 20
 
 
 class Fetch(NamedTuple):
-    """One batch that was made; times in ns on the host clock of all processes."""
+    """One batch that was made; times in ns on the host clock of all processes.
+
+    `number` counts the batches of one worker process, so that a lost one leaves a gap.
+    """
 
     worker: int
     process: int
+    number: int
     start: int
     wall: int
     cpu: int
@@ -77,13 +85,16 @@ class _Reporter:
         self._writer = writer  # keeps the descriptor open
         self._descriptor = writer.fileno()
         self._token, self._worker, self._process = token, worker, os.getpid()
+        self._number = -1
 
     def __call__(self, start: int, wall: int, cpu: int, batch: Any) -> None:
         samples = measure(batch)[0]
+        self._number += 1
         record = _RECORD.pack(
             self._token,
             self._worker,
             self._process,
+            self._number,
             start,
             wall,
             cpu,
@@ -100,6 +111,9 @@ class _Channel:
         self.reader, self.writer = Pipe(duplex=False)
         os.set_blocking(self.reader.fileno(), False)
         os.set_blocking(self.writer.fileno(), False)
+        with contextlib.suppress(Exception):  # Linux only; a user may have used up the allowance
+            fcntl: Any = import_module("fcntl")
+            fcntl.fcntl(self.writer.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         self.local: list[tuple[int, Fetch]] = []
         self._lock = threading.Lock()
         self._loops: dict[int, Loop] = {}
@@ -118,11 +132,10 @@ class _Channel:
             found = self._waiting + take(self.local)
             with contextlib.suppress(OSError):
                 while data := os.read(self.reader.fileno(), 1024 * _RECORD.size):
-                    for token, worker, process, start, wall, cpu, samples in _RECORD.iter_unpack(
-                        data[: len(data) // _RECORD.size * _RECORD.size]
-                    ):
-                        count = None if samples < 0 else samples
-                        found.append((token, Fetch(worker, process, start, wall, cpu, count)))
+                    whole = data[: len(data) // _RECORD.size * _RECORD.size]
+                    for token, *times, samples in _RECORD.iter_unpack(whole):
+                        known = None if samples < 0 else samples
+                        found.append((token, Fetch._make((*times, known))))
             self._waiting = []
             for token, fetch in found:
                 loop = self._loops.get(token)
@@ -186,11 +199,12 @@ def watch_fetcher(iterator: Any, loader: Any, loop: Loop) -> None:
         return
     channel = _open_channel()
     token, process = channel.token(loader, loop), os.getpid()
-    local = channel.local
+    local, numbers = channel.local, count()
 
     def report(start: int, wall: int, cpu: int, batch: Any) -> None:
         if len(local) < LIMIT:
-            local.append((token, Fetch(0, process, start, wall, cpu, measure(batch)[0])))
+            samples = measure(batch)[0]
+            local.append((token, Fetch(0, process, next(numbers), start, wall, cpu, samples)))
 
     fetcher.fetch = _timed(fetcher.fetch, report)
 

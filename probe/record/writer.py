@@ -56,7 +56,8 @@ class Writer(threading.Thread):
         self._status = "running"
         self._row_id: int | None = None
         self._loaders: dict[LoaderRecord, tuple[int, tuple[Any, ...]]] = {}
-        self._sequence: dict[tuple[LoaderRecord, int], int] = {}
+        # Per worker: its process, the sequence number at which that began, and the newest.
+        self._sequence: dict[tuple[LoaderRecord, int], tuple[int, int, int]] = {}
         self._taken: list[tuple[list[Any], list[Any]]] = []
         self._description: dict[str, Any] = {}
         self._anchors: list[Mark] = []
@@ -212,10 +213,14 @@ class Writer(threading.Thread):
     def _fetch_rows(self, record: LoaderRecord) -> Iterator[tuple[int | None, ...]]:
         for fetch in self._take(record.fetches):
             key = record, fetch.worker
-            sequence = self._sequence[key] = self._sequence.get(key, -1) + 1
+            process, first, newest = self._sequence.get(key, (fetch.process, 0, -1))
+            # Without workers each epoch counts from 0 again, in the same process.
+            if process != fetch.process or first + fetch.number <= newest:
+                first = newest + 1
+            self._sequence[key] = fetch.process, first, first + fetch.number
             yield (
                 fetch.worker,
-                sequence,
+                first + fetch.number,
                 record.epoch_at(fetch.start),
                 fetch.start - record.origin_ns,
                 fetch.wall,
