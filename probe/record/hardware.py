@@ -6,32 +6,23 @@ every 1/6 to 1 s: coarse evidence beside the step times, never part of them.
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from time import perf_counter_ns as now
 from time import thread_time_ns
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from probe.record.buffer import LIMIT, take
-from probe.record.warnings import inform
+from probe.record.cores import allowed_cores, usable_cores
+from probe.record.gpus import Gpus, open_nvml
+from probe.record.warnings import attempt
 
 PERIOD_SECONDS = 0.2
 
 # Finding this process's children reads the whole process table, over 1 ms: once a second is enough.
 _TREE_PERIOD_NS = 1_000_000_000
-
-
-class Gpus(Protocol):
-    """Where GPU samples come from: NVML, or a scripted stand-in for tests."""
-
-    driver: str | None
-
-    def sample(self) -> list[tuple[Any, ...]]:
-        """Return one tuple per GPU: the columns of `gpu_samples` after `run_id` and `time_ns`."""
 
 
 class Sampler:
@@ -66,15 +57,15 @@ class Sampler:
         return take(self._gpu_rows), take(self._host_rows)
 
     def _run(self) -> None:
-        host = _attempt(Host)
-        gpus = _attempt(self._open_gpus)
+        host = attempt(Host)
+        gpus = attempt(self._open_gpus)
         self.driver = gpus.driver if gpus else None
         while not self._stop.wait(PERIOD_SECONDS):
             time_ns = now() - self._origin_ns
             if host is not None and len(self._host_rows) < LIMIT:
                 self._host_rows.append((time_ns, *host.sample()))
             if gpus is not None and len(self._gpu_rows) < LIMIT:
-                for gpu, *values in _attempt(gpus.sample) or ():
+                for gpu, *values in attempt(gpus.sample) or ():
                     self._gpu_rows.append((gpu, time_ns, *values))
             self.cpu_ns = thread_time_ns()
 
@@ -86,7 +77,7 @@ def preload() -> None:
     taken from the loop's first steps.
     """
     for name in ("psutil", "pynvml"):
-        _attempt(partial(import_module, name))
+        attempt(partial(import_module, name))
 
 
 class Host:
@@ -97,20 +88,21 @@ class Host:
 
         self._psutil = psutil
         self._process = psutil.Process()
-        self._cores = self._affinity()
+        self._cores = allowed_cores()
+        self._usable = usable_cores()
         self._times = psutil.cpu_times(percpu=True)
         self._tree = (now(), self._tree_seconds())
         self._disk = self._read_bytes()
 
     def sample(self) -> tuple[Any, ...]:
         """Return cpu, tree_cpu, iowait, disk_read and memory_used since the last call."""
-        cpu, iowait = _attempt(self._cpu) or (None, None)
+        cpu, iowait = attempt(self._cpu) or (None, None)
         return (
             cpu,
-            _attempt(self._tree_cpu),
+            attempt(self._tree_cpu),
             iowait,
-            _attempt(self._disk_read),
-            _attempt(lambda: int(self._psutil.virtual_memory().used)),
+            attempt(self._disk_read),
+            attempt(lambda: int(self._psutil.virtual_memory().used)),
         )
 
     def _cpu(self) -> tuple[float | None, float | None]:
@@ -134,7 +126,7 @@ class Host:
         if now() - before < _TREE_PERIOD_NS:
             return None
         self._tree = (at, busy) = (now(), self._tree_seconds())
-        elapsed = (at - before) / 1e9 * len(self._cores)
+        elapsed = (at - before) / 1e9 * self._usable
         # A child that ended took its seconds with it: that difference says nothing.
         return _share((busy - seconds) / elapsed) if busy >= seconds and elapsed > 0 else None
 
@@ -157,83 +149,6 @@ class Host:
     def _read_bytes(self) -> tuple[int, int] | None:
         counters = self._psutil.disk_io_counters()
         return None if counters is None else (now(), counters.read_bytes)
-
-    def _affinity(self) -> list[int]:
-        try:
-            return list(self._process.cpu_affinity())
-        except AttributeError:  # not on macOS
-            return list(range(os.cpu_count() or 1))
-
-
-class Nvml:
-    """The GPUs on which this process has allocated memory through torch, sampled by NVML."""
-
-    def __init__(self, nvml: Any) -> None:
-        self._nvml = nvml
-        self._handles: dict[int, tuple[int, Any]] = {}
-        self.driver: str | None = _attempt(lambda: str(nvml.nvmlSystemGetDriverVersion()))
-
-    def sample(self) -> list[tuple[Any, ...]]:
-        """Return one tuple per GPU in use; a value that NVML refuses is None."""
-        self._find()
-        return [(index, *self._values(handle)) for index, handle in self._handles.values()]
-
-    def _find(self) -> None:
-        torch = sys.modules.get("torch")
-        if torch is None or not torch.cuda.is_initialized():
-            return
-        for device in range(torch.cuda.device_count()):
-            if device in self._handles or not torch.cuda.memory_reserved(device):
-                continue
-            # CUDA and NVML count devices differently; the UUID is the same in both.
-            uuid = f"GPU-{torch.cuda.get_device_properties(device).uuid}"
-            handle = self._nvml.nvmlDeviceGetHandleByUUID(uuid)
-            self._handles[device] = (self._nvml.nvmlDeviceGetIndex(handle), handle)
-
-    def _values(self, handle: Any) -> tuple[Any, ...]:
-        nvml = self._nvml
-        rates = _attempt(lambda: nvml.nvmlDeviceGetUtilizationRates(handle))
-        memory = _attempt(lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
-        power = _attempt(lambda: nvml.nvmlDeviceGetPowerUsage(handle))
-        received = _attempt(
-            lambda: nvml.nvmlDeviceGetPcieThroughput(handle, nvml.NVML_PCIE_UTIL_RX_BYTES)
-        )
-        sent = _attempt(
-            lambda: nvml.nvmlDeviceGetPcieThroughput(handle, nvml.NVML_PCIE_UTIL_TX_BYTES)
-        )
-        return (
-            None if rates is None else rates.gpu / 100,
-            None if memory is None else int(memory.used),
-            None if memory is None else int(memory.total),
-            None if power is None else power / 1000,
-            _attempt(lambda: int(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM))),
-            None if received is None else received * 1024,
-            None if sent is None else sent * 1024,
-            _attempt(lambda: int(nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU))),
-        )
-
-
-def open_nvml() -> Nvml | None:
-    """Open NVML, or say in one line that there is none."""
-    try:
-        import pynvml
-
-        pynvml.nvmlInit()
-    except Exception as error:  # no library, no driver, a driver of another version
-        inform(f"no NVIDIA GPU is sampled: {error}")
-        return None
-    return Nvml(pynvml)
-
-
-T = TypeVar("T")
-
-
-def _attempt(call: Callable[[], T]) -> T | None:
-    """Call something that may fail by itself, and has no answer then."""
-    try:
-        return call()
-    except Exception:
-        return None
 
 
 def _share(value: float) -> float:

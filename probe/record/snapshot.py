@@ -12,6 +12,8 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any
 
+from probe.record.cores import usable_cores
+
 # Attributes under which wrappers of loaders keep what they wrap.
 _INNER = (
     "loader",
@@ -82,7 +84,7 @@ def process() -> dict[str, Any]:
         "device": device(),
         "config": {
             "torch_threads": torch.get_num_threads() if torch else None,
-            "cores": cores(),
+            "cores": usable_cores(),
             # `platform.platform()` would run a program through a pipe; see `_git`.
             "platform": "-".join((platform.system(), platform.release(), platform.machine())),
             "versions": _versions(),
@@ -99,13 +101,6 @@ def device() -> str | None:
         # Asking for a name would create a context on the device; only look at one that exists.
         return str(torch.cuda.get_device_name()) if torch.cuda.is_initialized() else None
     return "cpu"
-
-
-def cores() -> int:
-    """Count the cores that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def in_dataloader_worker() -> bool:

@@ -1,8 +1,12 @@
-"""How probe speaks up inside a training run: once, through logging, never by raising."""
+"""What probe does with its own faults in a training run: it speaks up once and never raises."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 _logger = logging.getLogger("probe")
 _said: set[str] = set()
@@ -18,3 +22,11 @@ def warn(message: str) -> None:
 def inform(message: str) -> None:
     """Say something that is good to know and no fault."""
     _logger.info("probe: %s", message)
+
+
+def attempt(call: Callable[[], T]) -> T | None:
+    """Call something that may fail by itself, and has no answer then."""
+    try:
+        return call()
+    except Exception:
+        return None

@@ -192,6 +192,14 @@ def watch_workers(loader: Any, loop: Loop) -> Callable[[], None] | None:
     return undo
 
 
+def hide(iterator: Any) -> None:
+    """Give an iterator whose workers have started the `worker_init_fn` back that is the user's."""
+    own = attributes(iterator)
+    wrapped = own.get("_worker_init_fn")
+    if isinstance(wrapped, WorkerInit):
+        own["_worker_init_fn"] = wrapped.user_init
+
+
 def watch_fetcher(iterator: Any, loader: Any, loop: Loop) -> None:
     """Time the fetches that a DataLoader without workers makes inside `next`."""
     fetcher = getattr(iterator, "_dataset_fetcher", None)
@@ -206,7 +214,7 @@ def watch_fetcher(iterator: Any, loader: Any, loop: Loop) -> None:
             samples = measure(batch)[0]
             local.append((token, Fetch(0, process, next(numbers), start, wall, cpu, samples)))
 
-    fetcher.fetch = _timed(fetcher.fetch, report)
+    fetcher.fetch = _timed(fetcher, report)
 
 
 def dataloader_in(loader: Any) -> Any:
@@ -223,19 +231,24 @@ def queue_depth(iterator: Any) -> Callable[[], int | None] | None:
     Known are DataLoader's iterator with workers and any iterator that keeps a `queue.Queue`.
     """
     own = attributes(iterator)
-    if "_task_info" in own and "_data_queue" in own:
-        qsize, cached = own["_data_queue"].qsize, own["_task_info"]
+    name = next((name for name, value in own.items() if isinstance(value, queue.Queue)), None)
+    with_workers = "_task_info" in own and "_data_queue" in own
+    if name is None and not with_workers:
+        return None
+    # Whoever asks outlives the iterator, and must not keep its batches.
+    reference = weakref.ref(iterator)
 
-        def depth() -> int | None:
-            try:
+    def depth() -> int | None:
+        try:
+            it: Any = reference()
+            if with_workers:
                 # Batches that came before their turn have left the queue and wait in _task_info.
-                return int(qsize() + len(cached) - own["_tasks_outstanding"])
-            except Exception:  # macOS cannot tell the size of a queue between processes
-                return None
+                return int(it._data_queue.qsize() + len(it._task_info) - it._tasks_outstanding)
+            return int(attributes(it)[name].qsize())
+        except Exception:  # macOS cannot tell the size of a queue between processes
+            return None
 
-        return depth
-    found = next((value for value in own.values() if isinstance(value, queue.Queue)), None)
-    return None if found is None else found.qsize
+    return depth
 
 
 def _open_channel() -> _Channel:
@@ -246,10 +259,12 @@ def _open_channel() -> _Channel:
         return _channel
 
 
-def _timed(fetch: Callable[[Any], Any], report: Callable[..., None]) -> Callable[[Any], Any]:
+def _timed(fetcher: Any, report: Callable[..., None]) -> Callable[[Any], Any]:
+    fetch, reference = type(fetcher).fetch, weakref.ref(fetcher)  # a bound method would be a cycle
+
     def timed(index: Any) -> Any:
         start, cpu = now(), thread_time_ns()
-        batch = fetch(index)
+        batch = fetch(reference(), index)
         report(start, now() - start, thread_time_ns() - cpu, batch)
         return batch
 

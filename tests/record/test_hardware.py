@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from probe.record.hardware import Nvml, Sampler, open_nvml
+from probe.record.cores import usable_cores
+from probe.record.gpus import Nvml, open_nvml
+from probe.record.hardware import Sampler
 
 
 class ScriptedGpus:
@@ -18,8 +21,8 @@ class ScriptedGpus:
 
     def sample(self) -> list[tuple[Any, ...]]:
         return [
-            (0, 0.5, 10, 100, 300.0, 1980, None, None, 60),
-            (1, None, 20, 100, None, None, None, None, None),
+            (0, 0.5, 10, 100, 300.0, 1980, None, None, 60, 0.25),
+            (1, None, 20, 100, None, None, None, None, None, None),
         ]
 
 
@@ -92,3 +95,59 @@ def test_a_value_that_nvml_refuses_is_missing_and_the_rest_stay() -> None:
     )
     values = Nvml(nvml)._values("handle")
     assert values == (None, 7, 9, 350.0, None, 3 * 1024, 2 * 1024, 55)
+
+
+def test_sm_activity_is_read_between_two_samples_where_the_gpu_has_it() -> None:
+    freed = []
+
+    def metrics(asked: Any) -> Any:
+        assert asked.metrics[0].metricId == 2
+        spent = asked.sample2 - asked.sample1
+        return SimpleNamespace(metrics=[SimpleNamespace(nvmlReturn=0, value=25.0 * spent)])
+
+    samples = iter([1, 2, 4])
+    nvml = SimpleNamespace(
+        NVML_GPM_METRICS_GET_VERSION=1,
+        NVML_GPM_METRIC_SM_UTIL=2,
+        c_nvmlGpmMetricsGet_t=lambda: SimpleNamespace(metrics=[SimpleNamespace()]),
+        nvmlSystemGetDriverVersion=lambda: "580.1",
+        nvmlGpmQueryDeviceSupport=lambda handle: SimpleNamespace(isSupportedDevice=1),
+        nvmlGpmSampleAlloc=lambda: None,
+        nvmlGpmSampleGet=lambda handle, sample: next(samples),
+        nvmlGpmSampleFree=freed.append,
+        nvmlGpmMetricsGet=metrics,
+    )
+    source = Nvml(nvml)
+    assert [source._sm_activity(0, "handle") for _ in range(3)] == [None, 0.25, 0.5]
+    assert freed == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("files", "membership", "cores"),
+    [
+        ({"job/cpu.max": "150000 100000"}, "0::/job", 1.5),
+        ({"job/cpu.max": "max 100000", "cpu.max": "50000 100000"}, "0::/job", 0.5),
+        ({"job/cpu.max": "max 100000"}, "0::/job", None),
+        (
+            {"cpu/a/cpu.cfs_quota_us": "70000", "cpu/a/cpu.cfs_period_us": "100000"},
+            "3:memory:/x\n1:cpu:/a",
+            0.7,
+        ),
+        ({}, "nonsense", None),
+    ],
+)
+def test_the_quota_of_a_container_counts(
+    files: dict[str, str],
+    membership: str,
+    cores: float | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, text in files.items():
+        (tmp_path / "cgroup" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "cgroup" / name).write_text(text)
+    (tmp_path / "membership").write_text(membership)
+    monkeypatch.setattr("probe.record.cores._CGROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr("probe.record.cores._MEMBERSHIP", tmp_path / "membership")
+    monkeypatch.setattr("probe.record.cores.allowed_cores", lambda: [0, 1])
+    assert usable_cores() == (2.0 if cores is None else cores)
