@@ -133,7 +133,7 @@ def dashboard(
 
 @contextmanager
 def _recording(db: Path | None) -> Iterator[Store]:
-    from probe.run import database
+    from probe.environment import database
     from probe.store.queries import Store, StoreError
 
     try:

@@ -14,13 +14,15 @@ from time import perf_counter_ns as now
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from probe.record import hardware, snapshot, writer
+from probe.environment import database, disabled
+from probe.record import forks, hardware, snapshot
 from probe.record.buffer import LIMIT, LoaderRecord
 from probe.record.clock import forget_clock
 from probe.record.copies import forget_copies
 from probe.record.thread import forget_threads
 from probe.record.warnings import warn
 from probe.record.workers import forget_workers
+from probe.record.writer import Writer
 
 if TYPE_CHECKING:
     from probe.watch import Source
@@ -63,13 +65,13 @@ class Run:
         self.records: list[LoaderRecord] = []
         self.events: list[tuple[int, str, str | None, int | None]] = []
         self.ended = False
-        self._writer: writer.Writer | None = None
+        self._writer: Writer | None = None
         self._lock = threading.Lock()
 
     def begin(self) -> None:
         """Start the threads that write the run to its file."""
         hardware.preload()
-        self._writer = writer.Writer(self)
+        self._writer = Writer(self)
         self._writer.start()
 
     def loader(self, name: str, inner: Any, description: dict[str, Any]) -> LoaderRecord | None:
@@ -123,7 +125,8 @@ class Run:
             self.ended = True
             for record in self.records:
                 for loop in list(record.loops):
-                    loop.end()
+                    loop.finish()
+        _unfinished.discard(self)
         if self._writer is not None:
             self._writer.finish(status, wait=wait)
 
@@ -197,7 +200,7 @@ class run:  # noqa: N801 - reads as a statement: `with probe.run("baseline"):`
         if self._run is None:
             return
         _current = self._outer if self._outer is not None and not self._outer.ended else None
-        self._run.finish(_status(kind))
+        self._run.finish(_status(error))
 
     @property
     def uid(self) -> str | None:
@@ -248,16 +251,6 @@ def _differs(active: Run, source: Source) -> bool:
     return source.strategy is not None and source.strategy != active.strategy and known
 
 
-def database(db: str | Path | None) -> Path:
-    """Return the file to record to: the argument, else `PROBE_DB`, else `probe.db`; absolute."""
-    return Path(db or os.environ.get("PROBE_DB") or "probe.db").expanduser().absolute()
-
-
-def disabled() -> bool:
-    """Tell whether the environment switches probe off."""
-    return os.environ.get("PROBE_DISABLE", "") not in ("", "0")
-
-
 _unfinished: set[Run] = set()
 
 
@@ -269,19 +262,20 @@ def _start(new: Run) -> Run:
     return new
 
 
-def _status(kind: type[BaseException] | None) -> str:
-    if kind is None or issubclass(kind, SystemExit):
+def _status(error: BaseException | None) -> str:
+    if error is None or (isinstance(error, SystemExit) and error.code in (None, 0)):
         return "finished"
-    return "interrupted" if issubclass(kind, KeyboardInterrupt) else "failed"
+    return "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
 
 
 def _finish_all() -> None:
     """End what is still open when the interpreter exits."""
-    # The interpreter leaves the exception that ended the program here.
-    kind = getattr(sys, "last_type", None)
+    # The interpreter leaves the error that ended the program here; in an interactive session it is
+    # that of any earlier input.
+    interactive = hasattr(sys, "ps1") or "ipykernel" in sys.modules
+    error = None if interactive else getattr(sys, "last_value", None)
     for run_ in list(_unfinished):
-        run_.finish(_status(kind))
-    _unfinished.clear()
+        run_.finish(_status(error))
 
 
 def _forget_all() -> None:
@@ -296,13 +290,13 @@ def _forget_all() -> None:
     forget_copies()
     forget_clock()
     forget_workers()
-    writer.after_fork_in_child()
+    forks.after_fork_in_child()
 
 
 atexit.register(_finish_all)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=writer.before_fork,
-        after_in_parent=writer.after_fork_in_parent,
+        before=forks.before_fork,
+        after_in_parent=forks.after_fork_in_parent,
         after_in_child=_forget_all,
     )

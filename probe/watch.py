@@ -11,12 +11,13 @@ from time import perf_counter_ns as now
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakValueDictionary, ref
 
+from probe.environment import disabled
 from probe.record import snapshot, workers
 from probe.record.batch import measure
 from probe.record.buffer import LIMIT, LoaderRecord
 from probe.record.loop import COST_SAMPLE_MASK, Loop
 from probe.record.warnings import warn
-from probe.run import current, disabled, for_source
+from probe.run import current, for_source
 from probe.view import OfClass, View, bare, is_view, slot, view_class
 
 if TYPE_CHECKING:
@@ -78,7 +79,6 @@ class Source:
     __slots__ = (
         "_description",
         "_home",
-        "_loader",
         "db",
         "device",
         "memo",
@@ -98,7 +98,6 @@ class Source:
         self.name, self.run, self.strategy, self.device, self.db = name, run, strategy, device, db
         self._home = threading.get_ident()
         self._description: dict[str, Any] | None = None
-        self._loader: Any = None
         self.memo: WeakValueDictionary[int, Watched] = WeakValueDictionary()
 
     def settings(self) -> dict[str, Any]:
@@ -118,9 +117,13 @@ class Source:
         Args:
             inner: The loader itself.
             again: The iterator goes on after its end: continue in the run there is, begin none.
+                A prefetcher's thread that outlives its run goes on unrecorded.
         """
         try:
-            run = current() if again else for_source(self)
+            if not again:
+                run = for_source(self)
+            else:
+                run = current() if threading.get_ident() == self._home else None
             if run is None:
                 return None
             if self._description is None:
@@ -130,20 +133,22 @@ class Source:
             return None
         loop = Loop(partial(self._attach, _reference(inner), run))
         try:
-            self._loader = workers.dataloader_in(inner)
-            if self._loader is not None:
-                loop.undo = workers.watch_workers(self._loader, loop)
+            loader = workers.dataloader_in(inner)
+            if loader is not None:
+                loop.undo = workers.watch_workers(loader, loop)
             loop.depth = workers.queue_depth(inner)
         except Exception as error:
             warn(f"workers are not timed: {error}")
         return loop
 
-    def opened(self, iterator: Any, loop: Loop) -> None:
+    def opened(self, inner: Any, iterator: Any, loop: Loop) -> None:
         """Note what an iterator that `iter()` has given shows of its queue and its fetches."""
         try:
             loop.depth = workers.queue_depth(iterator)
-            if self._loader is not None and not loop.undo:
-                workers.watch_fetcher(iterator, self._loader, loop)
+            loader = workers.dataloader_in(inner)
+            if loader is not None and not loop.undo:
+                workers.watch_fetcher(iterator, loader, loop)
+            workers.hide(iterator)
         except Exception as error:
             warn(f"fetches are not timed: {error}")
 
@@ -264,7 +269,7 @@ def _iter(self: Watched) -> Any:
         iterator = iter(inner)
     else:
         iterator = loop.open(partial(iter, inner))
-        source.opened(iterator, loop)
+        source.opened(inner, iterator, loop)
     view = self if iterator is inner else source.memo.get(id(iterator))
     if view is None:
         view = source.memo[id(iterator)] = _iterator(iterator, source, loop)
@@ -290,7 +295,7 @@ def _next(self: Watched) -> Any:
     try:
         batch = self._probe_fetch()
     except BaseException as error:
-        loop.failed(asked, copied, error, now())
+        loop.failed(asked, copied, now(), complete=isinstance(error, StopIteration))
         raise
     got = now()
     rows = loop.rows
@@ -364,13 +369,13 @@ def _fetch_call(self: Watched, function: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _fetch(self: Watched, next_: Any, ends: Any = None) -> Any:
     loop = self._probe_loop
+    if loop is None and not self._probe_root:
+        return next_()
     if loop is None or loop.ended:
-        if not self._probe_root and loop is None:
-            return next_()
         loop = self._probe_source.begin(self._probe_inner, again=loop is not None)
-        _set_loop(self, loop)
         if loop is None:
             return next_()
+        _set_loop(self, loop)
     return loop.fetch(next_, ends)
 
 

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn, 
 
 import probe
 from probe.demo.scenarios import SCENARIOS, Strategy, strategies
-from probe.run import database, disabled
+from probe.environment import database, disabled
 
 # Training time of each strategy. A fixed time bounds the whole; a fast strategy makes more steps.
 _SECONDS = 30.0
@@ -79,7 +79,7 @@ def _check(scenario: str, file: Path) -> None:
             f"the demo needs {' and '.join(missing)}, not installed here:"
             ' pip install "prefetch-probe[demo]"'
         )
-    from probe.record.writer import connect
+    from probe.record.file import connect
 
     try:
         connect(file).close()

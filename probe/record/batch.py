@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import UserDict
 from typing import Any
 
 _ARRAY, _SEQUENCE, _MAPPING, _OPAQUE = range(4)
@@ -14,17 +14,13 @@ def measure(batch: Any) -> tuple[int | None, int | None]:
     """Return (samples, bytes) of a batch; None where that cannot be told.
 
     Samples is the first dimension of the first array found, bytes the sum over all arrays, in
-    tuples, lists and mappings up to four levels deep. Anything with `shape` and `nbytes` is an
-    array: tensors of torch, NumPy, JAX, CuPy.
+    tuples, lists and dicts up to four levels deep. Anything with `shape` and `nbytes` is an array:
+    tensors of torch, NumPy, JAX, CuPy. A sequence that begins with something else is not read.
 
     Args:
         batch: What the loader returned.
     """
     try:
-        kind = _kinds.get(type(batch))
-        if kind == _ARRAY:
-            shape = batch.shape
-            return (shape[0] if shape else None), batch.nbytes
         return _measure(batch, _DEPTH)
     except Exception:  # a batch may be anything; it is never worth a training run
         return None, None
@@ -44,10 +40,12 @@ def _measure(batch: Any, depth: int) -> tuple[int | None, int | None]:
     size: int | None = None
     for item in batch if kind == _SEQUENCE else batch.values():
         item_samples, item_size = _measure(item, depth - 1)
-        if samples is None:
-            samples = item_samples
         if item_size is not None:
             size = item_size if size is None else size + item_size
+            if samples is None:
+                samples = item_samples
+        elif size is None and kind == _SEQUENCE:
+            break  # a list of a thousand numbers is not worth the time of the loop
     return samples, size
 
 
@@ -56,6 +54,7 @@ def _classify(cls: type) -> int:
         return _ARRAY
     if issubclass(cls, (tuple, list)):
         return _SEQUENCE
-    if issubclass(cls, Mapping):
+    # Another mapping may make its values when asked for them.
+    if issubclass(cls, (dict, UserDict)):
         return _MAPPING
     return _OPAQUE

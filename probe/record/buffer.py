@@ -23,6 +23,9 @@ LIMIT = 200_000
 # Whether smaller tensors lie in pinned memory makes no difference to the copy.
 _PINNED_MATTERS = 65_536
 
+# What the device clock adds to that.
+DEVICE_COLUMNS = ("exposed_wait_ns", "device_copy_ns", "exposed_copy_ns", "device_compute_ns")
+
 # What changes in the row of a loader while it is recorded.
 LOADER_STATE = (
     "role",
@@ -75,6 +78,9 @@ class LoaderRecord:
         self.rows: list[tuple[int | None, ...]] = []
         self.device_rows: list[tuple[tuple[int | None, ...], StepMarks]] = []
         self.epochs: list[tuple[int, str, str | None, int | None]] = []
+        # Steps with the device's times, read by the writer; and steps whose end nobody saw.
+        self.timed: list[tuple[int | None, ...]] = []
+        self.open_rows: list[tuple[int | None, ...]] = []
         self.fetches: list[Fetch] = []
         self.begins: list[int] = []
         self.dropped = 0

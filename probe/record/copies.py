@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 _NAMES = ("to", "cuda", "copy_")
 
-_lock = threading.Lock()
+# A garbage collection inside the lock may end a loop on the same thread.
+_lock = threading.RLock()
 _open_loops = 0
 _saved: dict[str, Any] = {}
 _hooks: dict[str, Any] = {}
@@ -58,12 +59,13 @@ def unwatch_copies() -> None:
 def forget_copies() -> None:
     """Take the hooks out of a forked child, where no loop is open."""
     global _lock, _open_loops
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     _open_loops = 0
     _remove()
 
 
 def _remove() -> None:
+    global _marking
     for name, hook in _hooks.items():
         tensor = sys.modules["torch"].Tensor
         if tensor.__dict__.get(name) is not hook:
@@ -72,6 +74,7 @@ def _remove() -> None:
             delattr(tensor, name)
         else:
             setattr(tensor, name, _saved[name])
+    _marking = False
     _hooks.clear()
     _saved.clear()
 

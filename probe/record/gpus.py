@@ -46,10 +46,13 @@ class Nvml:
         for device in range(torch.cuda.device_count()):
             if device in self._handles or not torch.cuda.memory_reserved(device):
                 continue
-            # CUDA and NVML count devices differently; the UUID is the same in both.
-            uuid = f"GPU-{torch.cuda.get_device_properties(device).uuid}"
-            handle = self._nvml.nvmlDeviceGetHandleByUUID(uuid)
-            self._handles[device] = (self._nvml.nvmlDeviceGetIndex(handle), handle)
+            attempt(partial(self._open, torch, device))
+
+    def _open(self, torch: Any, device: int) -> None:
+        # CUDA and NVML count devices differently; the UUID is the same in both.
+        uuid = f"GPU-{torch.cuda.get_device_properties(device).uuid}"
+        handle = self._nvml.nvmlDeviceGetHandleByUUID(uuid)
+        self._handles[device] = (self._nvml.nvmlDeviceGetIndex(handle), handle)
 
     def _values(self, handle: Any) -> tuple[Any, ...]:
         nvml = self._nvml

@@ -14,7 +14,7 @@ from time import perf_counter_ns as now
 from time import thread_time_ns
 from typing import Any
 
-from probe.record.buffer import LIMIT, take
+from probe.record.buffer import LIMIT
 from probe.record.cores import allowed_cores, usable_cores
 from probe.record.gpus import Gpus, open_nvml
 from probe.record.warnings import attempt
@@ -38,8 +38,8 @@ class Sampler:
         self._open_gpus = gpus or open_nvml
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="probe-sampler", daemon=True)
-        self._gpu_rows: list[tuple[Any, ...]] = []
-        self._host_rows: list[tuple[Any, ...]] = []
+        self.gpu_rows: list[tuple[Any, ...]] = []
+        self.host_rows: list[tuple[Any, ...]] = []
         self.driver: str | None = None
         self.cpu_ns = 0
 
@@ -52,21 +52,17 @@ class Sampler:
         self._stop.set()
         self._thread.join(2 * PERIOD_SECONDS)
 
-    def take(self) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
-        """Return the GPU rows and host rows gathered since the last call."""
-        return take(self._gpu_rows), take(self._host_rows)
-
     def _run(self) -> None:
         host = attempt(Host)
         gpus = attempt(self._open_gpus)
         self.driver = gpus.driver if gpus else None
         while not self._stop.wait(PERIOD_SECONDS):
             time_ns = now() - self._origin_ns
-            if host is not None and len(self._host_rows) < LIMIT:
-                self._host_rows.append((time_ns, *host.sample()))
-            if gpus is not None and len(self._gpu_rows) < LIMIT:
+            if host is not None and len(self.host_rows) < LIMIT:
+                self.host_rows.append((time_ns, *host.sample()))
+            if gpus is not None and len(self.gpu_rows) < LIMIT:
                 for gpu, *values in attempt(gpus.sample) or ():
-                    self._gpu_rows.append((gpu, time_ns, *values))
+                    self.gpu_rows.append((gpu, time_ns, *values))
             self.cpu_ns = thread_time_ns()
 
 
@@ -126,19 +122,20 @@ class Host:
         if now() - before < _TREE_PERIOD_NS:
             return None
         self._tree = (at, busy) = (now(), self._tree_seconds())
-        elapsed = (at - before) / 1e9 * self._usable
-        # A child that ended took its seconds with it: that difference says nothing.
-        return _share((busy - seconds) / elapsed) if busy >= seconds and elapsed > 0 else None
+        # What a child that has ended since did in its last moments is not known.
+        spent = sum(spent - seconds.get(process, 0.0) for process, spent in busy.items())
+        return _share(spent / ((at - before) / 1e9 * self._usable))
 
-    def _tree_seconds(self) -> float:
-        total = 0.0
+    def _tree_seconds(self) -> dict[tuple[int, float], float]:
+        """Return the CPU time of this process and each of its children, by pid and start."""
+        found = {}
         for process in (self._process, *self._process.children(recursive=True)):
             try:
                 times = process.cpu_times()
+                found[process.pid, process.create_time()] = times.user + times.system
             except self._psutil.Error:
                 continue
-            total += times.user + times.system
-        return total
+        return found
 
     def _disk_read(self) -> int | None:
         before, self._disk = self._disk, self._read_bytes()

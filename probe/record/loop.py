@@ -76,8 +76,7 @@ class Loop:
         self._thread = thread = thread_state()
         self._has_batch = False
         self._since = 0
-        # Asked for from inside another loop's `next`: what it delivers is used there.
-        self.nested = any(loop.in_next for loop in thread.loops)
+        self.nested = False
         self.ended = False
         self.excluded = 0
         self.in_next: bool = False
@@ -155,14 +154,14 @@ class Loop:
         except BaseException as error:
             came = now()
             _charge(others, came - asked)
-            self.failed(asked, copied, error, came)
+            self.failed(asked, copied, came, complete=isinstance(error, StopIteration))
             raise
         got = now()
         if clock is not None:
             self._mark_got = clock.mark()
         _charge(others, got - asked)
         if ends is not None and ends(batch):
-            self.failed(asked, copied, StopIteration(), got)
+            self.failed(asked, copied, got, complete=True)
             return batch
         self.settle(asked, copied, got, batch, seen)
         return batch
@@ -189,7 +188,7 @@ class Loop:
             self.other = 0
         else:
             self._opened()
-            self.nested = self.nested or any(loop.in_next for loop in self._thread.loops)
+            self.nested = any(loop.in_next for loop in self._thread.loops)
             record = self._attach(self)
             self._attach = _nothing
             if record is None:
@@ -211,19 +210,21 @@ class Loop:
             self._since = got
         self.samples, self.bytes = measure(batch)
         self.ready = self._asked_ready
-        if self.clock is None:
-            self.simple = len(self._thread.loops) == 1 and not self.excluded
-        else:
+        self.simple = len(self._thread.loops) == 1 and not self.excluded
+        if self.clock is not None:  # asked last: the writer may set it at any moment
+            self.simple = False
             self._open_marks()
+        if not self.step & COST_SAMPLE_MASK:
+            self.cost(got)
 
-    def failed(self, asked: int, copied: int, error: BaseException, came: int) -> None:
+    def failed(self, asked: int, copied: int, came: int, *, complete: bool) -> None:
         """Account for a `next` that gave no batch: its time belongs to the step that is open.
 
         Args:
             asked: When the loop asked, ns.
             copied: What the open step had copied by then, ns.
-            error: What came instead; StopIteration ends the loop.
-            came: When it came, ns.
+            came: When it gave up, ns.
+            complete: Whether that was the end of the loop and not an error.
         """
         self.in_next = False
         if self.ended:
@@ -232,7 +233,7 @@ class Loop:
             self._since = came
         self.wait += came - asked - (self.copy - copied)
         self._opened()
-        if isinstance(error, StopIteration):
+        if complete:
             self.end(came, complete=True)
 
     def end(self, at: int | None = None, *, complete: bool = False) -> None:
@@ -266,6 +267,22 @@ class Loop:
                 loop.copy = copy
                 loop.other = other + (loop._since if loop.excluded else at) - self.begun
         self._around = []
+
+    def finish(self) -> None:
+        """Close the loop because its run ends.
+
+        Nobody sees the end of its last step, so that goes to the writer apart. A loop of another
+        thread may be in the middle of a step; it is left alone but for being told.
+        """
+        if self.ended:
+            return
+        if self._thread is not thread_state():
+            self.ended, self.simple = True, False
+            unwatch_copies()
+            return
+        if self._has_batch and self.record is not None and self.step > self._first_step:
+            self.rows, self._marks = self.record.open_rows, None
+        self.end()
 
     def void(self) -> None:
         """Stop recording without a trace; for a forked child."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
+import shlex
 import shutil
 import socket
 import subprocess
@@ -67,40 +69,78 @@ def unwrapped(loader: Any) -> Iterator[Any]:
 
 
 def process() -> dict[str, Any]:
-    """Describe this process as columns of `runs`. Reads files and may run git: not for a loop."""
-    rank = _integer(_first("RANK", "SLURM_PROCID"))
+    """Describe this process as columns of `runs`, quickly."""
     torch = sys.modules.get("torch")
+    rank, local_rank, world_size = _ranks()
     return {
         "host": socket.gethostname(),
         "pid": os.getpid(),
-        "rank": rank or 0,
-        "local_rank": _integer(_first("LOCAL_RANK", "SLURM_LOCALID")) or 0,
-        "world_size": _integer(_first("WORLD_SIZE", "SLURM_NTASKS")) or 1,
-        "group_uid": _first("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"),
-        "command": " ".join(getattr(sys, "orig_argv", sys.argv)),
-        "git_commit": _git_commit(),
+        "rank": rank,
+        "local_rank": local_rank,
+        "world_size": world_size,
+        "group_uid": _group(),
+        "command": shlex.join(getattr(sys, "orig_argv", sys.argv)),
         "python": platform.python_version(),
         "torch": getattr(torch, "__version__", None),
-        "device": device(),
-        "config": {
-            "torch_threads": torch.get_num_threads() if torch else None,
-            "cores": usable_cores(),
-            # `platform.platform()` would run a program through a pipe; see `_git`.
-            "platform": "-".join((platform.system(), platform.release(), platform.machine())),
-            "versions": _versions(),
-        },
     }
 
 
-def device() -> str | None:
-    """Name the accelerator in use, "cpu" without one, None while that cannot be told."""
+def details() -> dict[str, Any]:
+    """Describe what takes longer to find out: it reads package lists and runs git."""
     torch = sys.modules.get("torch")
-    if torch is None:
+    config = {
+        "torch_threads": torch.get_num_threads() if torch else None,
+        "cores": usable_cores(),
+        # `platform.platform()` would run a program through a pipe; see `_git`.
+        "platform": "-".join((platform.system(), platform.release(), platform.machine())),
+        "versions": _versions(),
+    }
+    return {"git_commit": _git_commit(), "config": json.dumps(config)}
+
+
+def device(index: int | None, *, ended: bool) -> str | None:
+    """Name the accelerator in use, "cpu" without one, None while that cannot be told.
+
+    A device that has not been initialized is left alone: asking for its name would create a
+    context, and asking CUDA whether it is available would spoil a later fork.
+
+    Args:
+        index: Which device the loop has used, if known.
+        ended: The run is over: what it has not used by now it does not use.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not hasattr(torch, "accelerator"):
         return None
-    if torch.cuda.is_available():
-        # Asking for a name would create a context on the device; only look at one that exists.
-        return str(torch.cuda.get_device_name()) if torch.cuda.is_initialized() else None
-    return "cpu"
+    accelerator = torch.accelerator.current_accelerator()
+    if accelerator is None:
+        return "cpu"
+    module = torch.get_device_module(accelerator.type)
+    if not getattr(module, "is_initialized", lambda: False)():
+        return "cpu" if ended else None
+    if not hasattr(module, "get_device_name"):
+        return str(accelerator.type)
+    return str(module.get_device_name(_ranks()[1] if index is None else index))
+
+
+def _ranks() -> tuple[int, int, int]:
+    """Return rank, local rank and world size, from torchrun's environment or Slurm's."""
+    for rank, local_rank, world_size in (
+        ("RANK", "LOCAL_RANK", "WORLD_SIZE"),
+        ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS"),
+    ):
+        found = _integer(os.environ.get(rank)), _integer(os.environ.get(world_size))
+        if found[0] is not None and found[1] is not None:
+            return found[0], _integer(os.environ.get(local_rank)) or 0, found[1]
+    return 0, 0, 1
+
+
+def _group() -> str | None:
+    """Return what the ranks of one training share; torchrun calls an unnamed one "none"."""
+    named = os.environ.get("TORCHELASTIC_RUN_ID")
+    if named and named != "none":
+        return named
+    job = os.environ.get("SLURM_JOB_ID")
+    return f"{job}.{os.environ.get('SLURM_STEP_ID', '')}" if job else None
 
 
 def in_dataloader_worker() -> bool:
@@ -143,10 +183,6 @@ def _start_method(context: Any) -> str:
     # Asking for the method in use would choose one, and the program may still want to.
     chosen = multiprocessing.get_start_method(allow_none=True)
     return chosen or multiprocessing.get_all_start_methods()[0]
-
-
-def _first(*names: str) -> str | None:
-    return next((os.environ[name] for name in names if os.environ.get(name)), None)
 
 
 def _git_commit() -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from time import perf_counter_ns as now
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -17,6 +18,11 @@ def warn(message: str) -> None:
     if message not in _said:
         _said.add(message)
         _logger.warning("probe: %s", message)
+        from probe.run import current
+
+        run = current()
+        if run is not None:
+            run.event("warning", message, now(), None)
 
 
 def inform(message: str) -> None:

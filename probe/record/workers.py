@@ -231,9 +231,9 @@ def queue_depth(iterator: Any) -> Callable[[], int | None] | None:
     Known are DataLoader's iterator with workers and any iterator that keeps a `queue.Queue`.
     """
     own = attributes(iterator)
-    name = next((name for name, value in own.items() if isinstance(value, queue.Queue)), None)
+    name = next((name for name, value in own.items() if isinstance(value, queue.Queue)), "")
     with_workers = "_task_info" in own and "_data_queue" in own
-    if name is None and not with_workers:
+    if not (name or with_workers):
         return None
     # Whoever asks outlives the iterator, and must not keep its batches.
     reference = weakref.ref(iterator)

@@ -315,7 +315,7 @@ def test_the_writer_reads_device_times_into_the_file(monkeypatch: pytest.MonkeyP
         steps = store.steps(1, 1)
     assert len(steps) == 60
     timed = ~np.isnan(steps.exposed_wait_ns)
-    assert timed.sum() >= 50
+    assert timed.sum() >= 30  # the clock is found at the second flush
     assert np.median(steps.wait_ns[timed]) > 4_000 * US
     assert np.median(steps.exposed_wait_ns[timed]) < 100 * US
     assert np.median(steps.device_compute_ns[timed]) == pytest.approx(10_000 * US, rel=0.01)

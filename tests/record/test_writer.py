@@ -8,14 +8,17 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from open_runs import finish_runs
+from prefetch_generator import BackgroundGenerator
 
 import probe
-from probe.record import writer
-from probe.record.buffer import STEP_COLUMNS, LoaderRecord, take
+from probe.record import snapshot, writer
+from probe.record.buffer import LOADER_STATE, STEP_COLUMNS, LoaderRecord, take
+from probe.record.file import connect
 from probe.store import schema
 from probe.store.queries import Store
 
@@ -120,7 +123,7 @@ def test_a_flush_that_fails_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     with Store("probe.db") as store:
         (run,) = store.runs()
         assert list(store.steps(run.id, 1).step) == list(range(40))
-        assert [event.kind for event in store.events(run.id)] == ["epoch"]
+        assert [event.kind for event in store.events(run.id)] == ["epoch", "warning"]
 
 
 def test_what_is_appended_while_rows_are_taken_stays() -> None:
@@ -131,11 +134,11 @@ def test_what_is_appended_while_rows_are_taken_stays() -> None:
 
 
 def test_the_loop_and_the_table_agree_on_the_columns(tmp_path: Path) -> None:
-    db = writer.connect(tmp_path / "new.db")
+    db = connect(tmp_path / "new.db")
     columns = {row[1] for row in db.execute("PRAGMA table_info(steps)")}
     assert set(STEP_COLUMNS) < columns
     columns = {row[1] for row in db.execute("PRAGMA table_info(loaders)")}
-    assert set(LoaderRecord("a", "a", {}, 0).description) < columns
+    assert set(LOADER_STATE) | set(snapshot.loader([])) < columns
     db.close()
 
 
@@ -183,3 +186,103 @@ def test_a_new_file_counts_as_migrated_and_equals_one_that_sqlite_utils_made() -
         assert ours[name].lower() == theirs[name].lower()
     direct.close()
     through.close()
+
+
+def test_a_value_that_no_column_holds_costs_one_row_and_not_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Odd:
+        shape = (4,)
+        nbytes = 0
+
+        def __init__(self, index: int) -> None:
+            self.nbytes = 2**70 if index == 5 else 8
+
+    for _ in probe.watch([Odd(index) for index in range(10)]):
+        time.sleep(0.001)
+    finish_runs()
+    with Store("probe.db") as store:
+        (run,) = store.runs()
+        assert run.dropped == 1
+        assert list(store.steps(run.id, 1).step) == [0, 1, 2, 3, 4, 6, 7, 8, 9]
+
+
+def test_text_that_sqlite_cannot_hold_is_mended_and_not_fatal() -> None:
+    with probe.run("a\ud800b\0c", notes=5, tags=["x"]):  # type: ignore[arg-type]
+        for _ in probe.watch([1, 2]):
+            pass
+    with Store("probe.db") as store:
+        (run,) = store.runs()
+        assert run.name == "a?bc"
+        assert run.notes == "5"
+        assert len(store.steps(run.id, 1)) == 2
+
+
+def test_a_step_whose_end_nobody_saw_is_left_out_if_it_is_the_longest() -> None:
+    iterator = iter(probe.watch(range(50)))
+    for _ in range(30):
+        next(iterator)
+        time.sleep(0.005)
+    time.sleep(0.5)  # an evaluation after the last step, while the iterator is kept
+    finish_runs()
+    with Store("probe.db") as store:
+        (run,) = store.runs()
+        steps = store.steps(run.id, 1)
+        assert len(steps) == 29
+        assert steps.compute_ns.max() < 100_000_000
+        (event,) = (event for event in store.events(run.id) if event.kind == "warning")
+        assert event.label is not None
+        assert "its end was not seen" in event.label
+    del iterator
+
+
+def test_a_step_whose_end_nobody_saw_is_kept_if_it_is_as_long_as_others() -> None:
+    iterator = iter(probe.watch(range(50)))
+    for index in range(30):
+        next(iterator)
+        time.sleep(0.010 if index == 20 else 0.005)
+    finish_runs()
+    with Store("probe.db") as store:
+        assert len(store.steps(1, 1)) == 30
+    del iterator
+
+
+def test_the_end_of_a_run_lets_another_threads_loop_go_on() -> None:
+    def produce() -> Iterator[int]:
+        for index in range(10_000):
+            time.sleep(0.0005)
+            yield index
+
+    inner = probe.watch(produce(), name="producer")
+    with probe.run("first"):
+        background = BackgroundGenerator(inner, max_prefetch=0)
+        for index, _ in enumerate(probe.watch(background)):
+            if index == 200:
+                break
+    after = next(background)
+    assert after == 201
+    with Store("probe.db") as store:
+        (run,) = store.runs()
+        for loader in store.loaders(run.id):
+            steps = store.steps(run.id, loader.id)
+            ends = steps.start_ns + steps.step_ns
+            assert list(ends[:-1]) == list(steps.start_ns[1:])
+
+
+def test_a_name_that_is_a_pipe_does_not_hold_the_training_up(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    os.mkfifo("probe.db")
+    assert list(probe.watch(range(10))) == list(range(10))
+    finish_runs()
+    assert "it is not a file" in caplog.text
+
+
+def test_a_nonzero_exit_is_a_failed_run(tmp_path: Path) -> None:
+    program = (
+        "import probe, sys\n"
+        "with probe.run('x'):\n    for _ in probe.watch([1]): pass\n    sys.exit(3)"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=False)
+    with Store("probe.db") as store:
+        assert store.runs()[0].status == "failed"
