@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _PATIENCE_S = 5.0
 
 
-def background(loader: Iterable[Any], max_prefetch: int = 1) -> Iterable[Any]:
+def background(loader: Iterable[Any], max_prefetch: int = 2) -> Iterable[Any]:
     """Make batches in a thread, ahead of the loop that uses them.
 
     Each `iter()` starts one `prefetch_generator.BackgroundGenerator` over `iter(loader)`. The
@@ -50,7 +50,7 @@ def to_device(
 
     Tensors are found in tuples, lists, dicts, dataclasses and the attributes of objects that have
     a `to` method; everything else stays as it is. A tensor that is not in pinned memory is pinned
-    first. What the training thread spends on it counts as copy.
+    first; an object with a `to` of its own moves as that does it. What the training thread spends on it counts as copy.
 
     Args:
         loader: Anything that can be iterated; `len` and attributes are its own.

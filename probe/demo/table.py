@@ -123,8 +123,9 @@ def _conclusion(store: Store, rows: list[_Row], because: Mapping[str, str]) -> l
     before, after = found.baseline_ms["wait"], found.candidate_ms["wait"]
     assert before is not None
     assert after is not None
+    outcome = "wins" if winner is best else "is enough, as nothing is shown to beat it"
     sentences = [
-        f"[bold]{winner.title} wins[/]: {_times(found)} the samples/s of {first.title}, because"
+        f"[bold]{winner.title} {outcome}[/]: {_times(found)} the samples/s of {first.title}, because"
         f" {because[winner.title]}: a step waits {words.ms(after)} ms for data instead of"
         f" {words.ms(before)} ms."
     ]
