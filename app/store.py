@@ -12,10 +12,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import streamlit as st
 
+from probe import forecast as forecasts
 from probe import report
+from probe.forecast import Forecast, Replay
 from probe.insight.compare import Comparison
 from probe.store.queries import GpuSamples, HostSamples, Loader, Run, Steps, Store
 
@@ -24,7 +27,7 @@ _HERE = Path(__file__).resolve().parent
 # In a checkout, and in an installed wheel.
 _SAMPLES = (_HERE.parent / "data" / "sample.db", _HERE.parent / "_data" / "sample.db")
 
-_Key = tuple[str, str, tuple[int, str]]
+_Key = tuple[str, str, tuple[object, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +115,25 @@ def comparison(baseline: Run, candidate: Run) -> Comparison:
         return _comparison(*keys, store, baseline, candidate)
 
 
+def replay(run: Run) -> Replay:
+    """Prepare a run for what-if questions; raises StoreError if it cannot be replayed."""
+    with _open() as store:
+        return _replay(_key(store, run), len(store.runs()), store, run)
+
+
+def forecast(run: Run, **asked: Any) -> Forecast:
+    """Predict a run under other settings; `asked` as for `probe.forecast.ask`."""
+    with _open() as store:
+        key, count = _key(store, run), len(store.runs())
+        return _forecast(key, count, _replay(key, count, store, run), **asked)
+
+
 def _open() -> Store:
     return Store(recording().path)
 
 
 def _key(store: Store, run: Run) -> _Key:
-    return str(store.path.resolve()), run.uid, store.newest(run.id)
+    return str(store.path.resolve()), run.uid, store.version_key(run.id)
 
 
 @st.cache_data(max_entries=1000, show_spinner=False)
@@ -140,3 +156,13 @@ def _comparison(
     baseline_key: _Key, candidate_key: _Key, _store: Store, _baseline: Run, _candidate: Run
 ) -> Comparison:
     return report.comparison(_store, _baseline, _candidate)
+
+
+@st.cache_data(max_entries=16, show_spinner=False)
+def _replay(key: _Key, runs: int, _store: Store, _run: Run) -> Replay:
+    return forecasts.replay(_store, _run)
+
+
+@st.cache_data(max_entries=200, show_spinner=False)
+def _forecast(key: _Key, runs: int, _replay: Replay, **asked: Any) -> Forecast:
+    return forecasts.ask(_replay, **asked)

@@ -40,6 +40,8 @@ def background(loader: Iterable[Any], max_prefetch: int = 2) -> Iterable[Any]:
         The same batches in the same order. An error reaches the loop after the batches that were
         made before it. A loop that breaks early stops the thread.
     """
+    if not isinstance(max_prefetch, int):
+        raise TypeError(f"max_prefetch must be a whole number; it was given {max_prefetch!r}")
     return Background(loader, max_prefetch)
 
 
@@ -50,7 +52,8 @@ def to_device(
 
     Tensors are found in tuples, lists, dicts, dataclasses and the attributes of objects that have
     a `to` method; everything else stays as it is. A tensor that is not in pinned memory is pinned
-    first; an object with a `to` of its own moves as that does it. What the training thread spends on it counts as copy.
+    first; an object with a `to` of its own moves as that does it. What the training thread spends
+    on it counts as copy.
 
     Args:
         loader: Anything that can be iterated; `len` and attributes are its own.
@@ -125,7 +128,10 @@ class _FromThread:
     def __next__(self) -> Any:
         if not self._close.alive:
             raise StopIteration
-        return next(self._thread)
+        try:
+            return next(self._thread)
+        except _CarriedError as ended:
+            raise ended.cause from None
 
     @property
     def queue(self) -> Any:
@@ -138,10 +144,21 @@ class _FromThread:
 
 
 def _until(stop: Event, batches: Iterator[Any]) -> Iterator[Any]:
-    for batch in batches:
-        yield batch
-        if stop.is_set():
-            return
+    try:
+        for batch in batches:
+            yield batch
+            if stop.is_set():
+                return
+    except (KeyboardInterrupt, SystemExit) as cause:
+        raise _CarriedError(cause) from cause
+
+
+class _CarriedError(Exception):
+    """Carries what `BackgroundGenerator` would take for the end of the batches."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
 
 
 def _end(thread: BackgroundGenerator, stop: Event) -> None:

@@ -8,6 +8,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Sequence
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter_ns as now
@@ -22,15 +23,19 @@ from probe.record.copies import forget_copies
 from probe.record.thread import forget_threads
 from probe.record.warnings import warn
 from probe.record.workers import forget_workers
-from probe.record.writer import Writer
+from probe.record.writer import Writer, storable
 
 if TYPE_CHECKING:
+    from probe.record.loop import Loop
     from probe.watch import Source
 
 _choosing = threading.Lock()
 
 # The run that `with probe.run(...)` opened, else the one that the first watched loop began.
 _current: Run | None = None
+
+# The run that this thread, or asynchronous task, has opened: two threads may each have their own.
+_of_context: ContextVar[Run | None] = ContextVar("probe_run", default=None)
 
 
 class Run:
@@ -57,7 +62,8 @@ class Run:
         self.uid = str(uuid.uuid4())
         self.name = name or os.environ.get("PROBE_RUN") or None
         self.strategy = strategy or os.environ.get("PROBE_STRATEGY") or None
-        self.experiment, self.tags, self.notes, self.device = experiment, list(tags), notes, device
+        self.experiment, self.notes, self.device = experiment, notes, device
+        self.tags = [str(tag) for tag in tags or ()]
         self.db = database(db)
         self.implicit = implicit
         self.origin_ns = now()
@@ -74,8 +80,12 @@ class Run:
         self._writer = Writer(self)
         self._writer.start()
 
-    def loader(self, name: str, inner: Any, description: dict[str, Any]) -> LoaderRecord | None:
-        """Find the record of a loader, or begin one; None once the run has ended.
+    def loader(
+        self, name: str, inner: Any, description: dict[str, Any], loop: Loop
+    ) -> LoaderRecord | None:
+        """Find the record that a loop over a loader belongs to, or begin one.
+
+        Returns None once the run has ended.
 
         A loader continues its record from epoch to epoch, also when it is made anew with the same
         settings. Another loader of the same name, or a second loop while the first is still open,
@@ -87,18 +97,25 @@ class Run:
             same = [r for r in self.records if r.base == name and not r.loops]
             for record in same:
                 if record.owner is not None and record.owner() is inner:
-                    return record
-            for record in same:
-                alive = record.owner is not None and record.owner() is not None
-                if record.description == description and not alive:
                     break
             else:
-                count = sum(r.base == name for r in self.records)
-                shown = f"{name} ({count + 1})" if count else name
-                record = LoaderRecord(name, shown, description, self.origin_ns)
-                self.records.append(record)
-            record.own(inner)
+                record = self._unowned(same, name, description)
+                record.own(inner)
+            record.loops.add(loop)
             return record
+
+    def _unowned(
+        self, same: list[LoaderRecord], name: str, description: dict[str, Any]
+    ) -> LoaderRecord:
+        """Find a record whose loader is gone and was like this one, or make one."""
+        for record in same:
+            alive = record.owner is not None and record.owner() is not None
+            if record.description == description and not alive:
+                return record
+        count = sum(record.base == name for record in self.records)
+        shown = f"{name} ({count + 1})" if count else name
+        self.records.append(LoaderRecord(name, shown, description, self.origin_ns))
+        return self.records[-1]
 
     def event(self, kind: str, label: str | None, began_ns: int, duration_ns: int | None) -> None:
         """Note something that happened beside the steps.
@@ -110,7 +127,8 @@ class Run:
             duration_ns: How long it took; None for a moment.
         """
         if len(self.events) < LIMIT:
-            self.events.append((began_ns - self.origin_ns, kind, label, duration_ns))
+            text = None if label is None else storable(label)
+            self.events.append((began_ns - self.origin_ns, kind, text, duration_ns))
 
     def finish(self, status: str = "finished", *, wait: bool = True) -> None:
         """End the run: close its loops and write what is left.
@@ -180,12 +198,12 @@ class run:  # noqa: N801 - reads as a statement: `with probe.run("baseline"):`
         self._outer: Run | None = None
 
     def __enter__(self) -> Self:
-        global _current
-        if disabled():
+        if disabled() or snapshot.in_dataloader_worker():
             return self
-        self._outer = _current
+        self._outer = current()
         try:
             self._run = _start(Run(self._name, **self._settings))
+            _of_context.set(self._run)
         except Exception as error:
             warn(f"this run is not recorded: {error}")
         return self
@@ -199,8 +217,15 @@ class run:  # noqa: N801 - reads as a statement: `with probe.run("baseline"):`
         global _current
         if self._run is None:
             return
-        _current = self._outer if self._outer is not None and not self._outer.ended else None
+        _of_context.set(self._outer)
+        if _current is self._run:
+            _current = self._outer
         self._run.finish(_status(error))
+
+    @property
+    def recorded(self) -> Run | None:
+        """What is being recorded; None before the block, after it, and when probe is off."""
+        return None if self._run is None or self._run.ended else self._run
 
     @property
     def uid(self) -> str | None:
@@ -209,16 +234,19 @@ class run:  # noqa: N801 - reads as a statement: `with probe.run("baseline"):`
 
 
 def current() -> Run | None:
-    """Return the run that is being recorded in this process, if any."""
-    return None if _current is None or _current.ended else _current
+    """Return the run that is being recorded here, if any: the thread's own, else the process's."""
+    for candidate in (_of_context.get(), _current):
+        if candidate is not None and not candidate.ended:
+            return candidate
+    return None
 
 
 def for_source(source: Source) -> Run | None:
     """Return the run that a loop of a watched loader belongs to, beginning one if need be."""
     if disabled() or snapshot.in_dataloader_worker():
         return None
-    if isinstance(source.run, Run):
-        return None if source.run.ended else source.run
+    if isinstance(source.run, run):
+        return source.run.recorded
     # A prefetcher's thread and the loop may both be the first to iterate.
     with _choosing:
         active = current()
@@ -256,10 +284,18 @@ _unfinished: set[Run] = set()
 
 def _start(new: Run) -> Run:
     global _current
+    _finish_with_children()
     _unfinished.add(new)
     new.begin()
     _current = new
     return new
+
+
+def _finish_with_children() -> None:
+    """Let a child of multiprocessing end its runs: it leaves without `atexit`."""
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None and not _unfinished:
+        util.Finalize(None, _finish_all, exitpriority=0)
 
 
 def _status(error: BaseException | None) -> str:
@@ -286,6 +322,7 @@ def _forget_all() -> None:
         run_.abandon()
     _unfinished.clear()
     _current = None
+    _of_context.set(None)
     forget_threads()
     forget_copies()
     forget_clock()

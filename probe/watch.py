@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-import threading
 from collections.abc import Callable
 from functools import partial, wraps
 from inspect import getattr_static, isfunction
+from threading import get_ident
 from time import perf_counter_ns as now
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakValueDictionary, ref
@@ -15,7 +15,7 @@ from probe.environment import disabled
 from probe.record import snapshot, workers
 from probe.record.batch import measure
 from probe.record.buffer import LIMIT, LoaderRecord
-from probe.record.loop import COST_SAMPLE_MASK, Loop
+from probe.record.loop import COST_SAMPLE_MASK, Loop, split
 from probe.record.warnings import warn
 from probe.run import current, for_source
 from probe.view import OfClass, View, bare, is_view, slot, view_class
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from probe.run import Run
+    from probe.run import run as named_run
 
 L = TypeVar("L")
 
@@ -32,7 +33,7 @@ def watch(
     loader: L,
     name: str = "train",
     *,
-    run: str | Run | None = None,
+    run: str | named_run | None = None,
     strategy: str | None = None,
     device: str | None = None,
     db: str | Path | None = None,
@@ -48,8 +49,8 @@ def watch(
         loader: Anything to iterate over, an iterator, a prefetcher with a `next()` method, or a
             function that returns a batch.
         name: What the loader is for: train, val, …
-        run: Name of the run, or a `Run`; default `PROBE_RUN`. Inside `with probe.run(...)` that
-            run is used. A new name begins a new run.
+        run: Name of the run, or an open `probe.run`; default `PROBE_RUN`. Inside
+            `with probe.run(...)` that run is used. A new name begins a new run.
         strategy: How batches reach the loop, in words; default `PROBE_STRATEGY`.
         device: Name of the device to note in the run; default what torch uses.
         db: The file to record to; default `PROBE_DB`, else `probe.db` in the current directory.
@@ -70,7 +71,11 @@ def watch(
             f" a batch; it was given {loader!r:.80} of type {cls.__name__}"
         )
     source = Source(name, run, strategy, device, db)
-    return cast(L, _watched(loader, source))
+    try:
+        return cast(L, _watched(loader, source))
+    except Exception as error:  # a metaclass may do anything
+        warn(f"{cls.__name__} cannot be watched: {error}")
+        return loader
 
 
 class Source:
@@ -90,13 +95,13 @@ class Source:
     def __init__(
         self,
         name: str,
-        run: str | Run | None,
+        run: str | named_run | None,
         strategy: str | None,
         device: str | None,
         db: str | Path | None,
     ) -> None:
         self.name, self.run, self.strategy, self.device, self.db = name, run, strategy, device, db
-        self._home = threading.get_ident()
+        self._home = get_ident()
         self._description: dict[str, Any] | None = None
         self.memo: WeakValueDictionary[int, Watched] = WeakValueDictionary()
 
@@ -123,7 +128,7 @@ class Source:
             if not again:
                 run = for_source(self)
             else:
-                run = current() if threading.get_ident() == self._home else None
+                run = current() if get_ident() == self._home else None
             if run is None:
                 return None
             if self._description is None:
@@ -155,8 +160,8 @@ class Source:
     def _attach(self, inner: Callable[[], Any], run: Run, loop: Loop) -> LoaderRecord | None:
         try:
             assert self._description is not None
-            record = run.loader(self.name, inner(), self._description)
-            if record is not None and (loop.nested or threading.get_ident() != self._home):
+            record = run.loader(self.name, inner(), self._description, loop)
+            if record is not None and (loop.nested or get_ident() != self._home):
                 record.role = "producer"
             return record
         except Exception as error:
@@ -283,14 +288,14 @@ def _iter(self: Watched) -> Any:
 
 def _next(self: Watched) -> Any:
     loop = self._probe_loop
-    if loop is None or not loop.simple:
+    if loop is None or not loop.simple or loop.owner != get_ident():
         return _fetch(self, self._probe_fetch)
     # The path of nearly every step: nothing else is open on this thread. `Loop.fetch` does the
     # same in general; here it is written out, because each call would cost as much as the work.
     depth = loop.depth
     ready = None if depth is None else depth()
-    asked = now()
-    copied = loop.copy
+    asked = loop.entered = now()
+    copied = copying = loop.copy
     loop.in_next = True
     try:
         batch = self._probe_fetch()
@@ -304,8 +309,11 @@ def _next(self: Watched) -> Any:
         loop.settle(asked, copied, got, batch)
         return batch
     loop.in_next = False
+    loop.entered = got
     start, wait, other, step = loop.start, loop.wait, loop.other, loop.step
     compute = asked - start - wait - copied - other
+    if compute < 0:
+        wait, copied, compute, other = split(asked - start, wait, copied, other)
     rows.append(
         (
             step,
@@ -324,7 +332,7 @@ def _next(self: Watched) -> Any:
     loop.step = step + 1
     loop.first = loop.other = 0
     loop.start = asked
-    loop.copy = copied = loop.copy - copied
+    loop.copy = copied = loop.copy - copying
     loop.wait = got - asked - copied
     loop.samples, loop.bytes = measure(batch)
     loop.ready = ready

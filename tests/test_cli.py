@@ -63,7 +63,7 @@ def test_runs_lists_every_run(path: Path) -> None:
     rows = [line.split("  ") for line in found.stdout.splitlines() if "workers" in line]
     cells = [[cell.strip() for cell in row if cell.strip()] for row in rows]
     assert [row[1] for row in cells] == ["w4", "baseline"]
-    assert cells[1][-5:] == ["400", "334", "62 %", "30 %", "highly input-bound"]
+    assert cells[1][-5:] == ["400", "334", "62 %", "30 %", "highly input-bound · main-thread"]
 
 
 def test_compare_says_who_wins_where_the_time_went_and_what_differs(path: Path) -> None:
@@ -229,3 +229,30 @@ def _listening(port: int) -> set[str]:
     ]
     local = [row[1].split(":") for row in rows if row[3] == "0A"]
     return {address for address, hex_port in local if int(hex_port, 16) == port}
+
+
+def test_a_terminal_without_the_characters_gets_question_marks(tmp_path: Path) -> None:
+    with Recording(tmp_path / "probe.db") as recording:
+        run = recording.run("é→", strategy="background")
+        recording.steps(run, recording.loader(run), wait_ms=[1.0] * 50, compute_ms=2.0)
+    ran = subprocess.run(
+        [sys.executable, "-m", "probe", "show", "1"],
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"},
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert b"??" in ran.stdout
+
+
+@pytest.mark.parametrize("db", ["~nosuchuser/x.db", "x" * 300, "a/" * 3000])
+def test_a_path_that_cannot_be_is_one_sentence(db: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "probe", "runs", "--db", db],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("probe: ")
+    assert ran.stderr.count("\n") == 1

@@ -125,8 +125,8 @@ def _conclusion(store: Store, rows: list[_Row], because: Mapping[str, str]) -> l
     assert after is not None
     outcome = "wins" if winner is best else "is enough, as nothing is shown to beat it"
     sentences = [
-        f"[bold]{winner.title} {outcome}[/]: {_times(found)} the samples/s of {first.title}, because"
-        f" {because[winner.title]}: a step waits {words.ms(after)} ms for data instead of"
+        f"[bold]{winner.title} {outcome}[/]: {_times(found)} the samples/s of {first.title},"
+        f" because {because[winner.title]}: a step waits {words.ms(after)} ms for data instead of"
         f" {words.ms(before)} ms."
     ]
     for row in others[others.index(winner) + 1 :]:

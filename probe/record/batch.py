@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections import UserDict
 from typing import Any
 
-_ARRAY, _SEQUENCE, _MAPPING, _OPAQUE = range(4)
+_TENSOR, _ARRAY, _TUPLE, _LIST, _MAPPING, _USER_DICT, _OPAQUE = range(7)
 _kinds: dict[type, int] = {}
 _DEPTH = 4
+_LONG = 1024
+
+# Whose shape and size are plain integers and cost nothing to ask for.
+_KNOWN = {("torch", "Tensor"), ("numpy", "ndarray"), ("torch.nn.parameter", "Parameter")}
 
 
 def measure(batch: Any) -> tuple[int | None, int | None]:
@@ -15,46 +19,75 @@ def measure(batch: Any) -> tuple[int | None, int | None]:
 
     Samples is the first dimension of the first array found, bytes the sum over all arrays, in
     tuples, lists and dicts up to four levels deep. Anything with `shape` and `nbytes` is an array:
-    tensors of torch, NumPy, JAX, CuPy. A sequence that begins with something else is not read.
+    tensors of torch, NumPy, JAX, CuPy. A sequence that begins with something else is not read, nor
+    one of more than a thousand items.
 
     Args:
         batch: What the loader returned.
     """
-    try:
-        return _measure(batch, _DEPTH)
-    except Exception:  # a batch may be anything; it is never worth a training run
-        return None, None
+    return _measure(batch, _DEPTH)
 
 
 def _measure(batch: Any, depth: int) -> tuple[int | None, int | None]:
     cls = type(batch)
     kind = _kinds.get(cls)
     if kind is None:
+        if len(_kinds) >= _LONG:  # a program may make a class for every batch
+            _kinds.clear()
         kind = _kinds[cls] = _classify(cls)
-    if kind == _ARRAY:
-        shape = batch.shape
-        return (int(shape[0]) if shape else None), int(batch.nbytes)
+    if kind == _TENSOR:
+        try:
+            shape = batch.shape
+            return (shape[0] if shape else None), batch.nbytes
+        except RuntimeError:  # a nested tensor has no shape
+            return None, None
     if kind == _OPAQUE or depth == 0:
         return None, None
+    if kind == _ARRAY:
+        return _ask(batch)
+    # As tuple, list and dict have it: a subclass may do work when it is read.
+    if kind == _MAPPING:
+        items: Any = dict.values(batch)
+    elif kind == _USER_DICT:  # what tokenizers of transformers return
+        return _measure(batch.data, depth - 1) if type(batch.data) is dict else (None, None)
+    else:
+        items = tuple.__iter__(batch) if kind == _TUPLE else list.__iter__(batch)
     samples: int | None = None
     size: int | None = None
-    for item in batch if kind == _SEQUENCE else batch.values():
+    for count, item in enumerate(items):
         item_samples, item_size = _measure(item, depth - 1)
         if item_size is not None:
             size = item_size if size is None else size + item_size
             if samples is None:
                 samples = item_samples
-        elif size is None and kind == _SEQUENCE:
-            break  # a list of a thousand numbers is not worth the time of the loop
+        elif size is None and kind != _MAPPING:
+            break  # a list of numbers is not worth the time of the loop
+        if count >= _LONG:
+            return samples, None
     return samples, size
 
 
+def _ask(array: Any) -> tuple[int | None, int | None]:
+    try:
+        shape = array.shape
+        return (int(shape[0]) if shape else None), int(array.nbytes)
+    except Exception:  # a class of somebody's own may do anything
+        return None, None
+
+
 def _classify(cls: type) -> int:
-    if hasattr(cls, "shape") and hasattr(cls, "nbytes"):
-        return _ARRAY
-    if issubclass(cls, (tuple, list)):
-        return _SEQUENCE
+    if (cls.__module__, cls.__qualname__) in _KNOWN:
+        return _TENSOR
+    if issubclass(cls, tuple):
+        return _TUPLE
+    if issubclass(cls, list):
+        return _LIST
     # Another mapping may make its values when asked for them.
-    if issubclass(cls, (dict, UserDict)):
+    if issubclass(cls, dict):
         return _MAPPING
-    return _OPAQUE
+    if issubclass(cls, UserDict):
+        return _USER_DICT
+    try:
+        return _ARRAY if hasattr(cls, "shape") and hasattr(cls, "nbytes") else _OPAQUE
+    except Exception:  # a metaclass may do anything
+        return _OPAQUE

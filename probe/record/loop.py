@@ -11,6 +11,7 @@ the rest. Nothing here takes a lock: a loop belongs to the thread that drives it
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import get_ident
 from time import perf_counter_ns as now
 from typing import Any, TypeVar
 
@@ -53,6 +54,7 @@ class Loop:
         "copy",
         "depth",
         "ended",
+        "entered",
         "epoch",
         "excluded",
         "first",
@@ -60,6 +62,7 @@ class Loop:
         "nested",
         "origin",
         "other",
+        "owner",
         "ready",
         "record",
         "rows",
@@ -107,7 +110,9 @@ class Loop:
             loop.simple = False
         thread.loops.append(self)
         watch_copies(thread_state)
+        self.owner = get_ident()
         self.start: int = now()
+        self.entered = self.start  # when the loader was entered, or left, the last time
         self.begun = self.start
 
     def open(self, iter_: Callable[[], T]) -> T:
@@ -144,7 +149,7 @@ class Loop:
         seen = len(self.copies)
         depth = self.depth
         self._asked_ready = None if depth is None else depth()
-        asked = now()
+        asked = self.entered = now()
         if self.excluded:
             self.other += asked - self._since
         copied = self.copy
@@ -177,6 +182,7 @@ class Loop:
             seen: How many copies on the device clock belong to the closing step.
         """
         self.in_next = False
+        self.entered = got
         if self.ended:
             return
         copy = self.copy - copied
@@ -200,7 +206,6 @@ class Loop:
             self.epoch = record.epoch
             record.epoch += 1
             record.begins.append(self.begun)
-            record.loops.add(self)
             if record.role == "consumer":
                 consumers.add(record)
             # Between iter() and the first ask there was no batch to compute on.
@@ -256,11 +261,11 @@ class Loop:
         if self._has_batch:
             assert self.record is not None
             self._close(at, self.copy, len(self.copies))
-            self.record.loops.discard(self)
-            if not self.record.loops:
-                consumers.discard(self.record)
             self.record.step = self.step
             self.record.ended(self.begun, at, self.step - self._first_step if complete else None)
+            self.record.loops.discard(self)  # last: from here on another loop may go on with it
+            if not self.record.loops:
+                consumers.discard(self.record)
         # To a loop whose step held this whole loop, all of its time was other.
         for loop, start, copy, other in self._around:
             if loop.start == start and not (loop.ended or loop.in_next or loop.nested):
@@ -310,16 +315,16 @@ class Loop:
 
     def _close(self, at: int, copied: int, seen: int) -> None:
         assert self.record is not None
-        compute = at - self.start - self.wait - copied - self.other
+        wait, copied, compute, other = split(at - self.start, self.wait, copied, self.other)
         row = (
             self.step,
             self.epoch,
             self.first,
             self.start - self.origin,
-            self.wait,
+            wait,
             copied,
             compute,
-            self.other,
+            other,
             self.samples,
             self.bytes,
             self.ready,
@@ -352,6 +357,7 @@ class Loop:
         if self in self._thread.loops:
             self._thread.loops.remove(self)
         self._thread = thread_state()
+        self.owner = get_ident()
         self._around = []
         for loop in self._thread.loops:
             loop.simple = False
@@ -363,6 +369,19 @@ class Loop:
             for loop in self._thread.loops
             if loop is not self and not loop.in_next and not loop.excluded
         ]
+
+
+def split(step: int, wait: int, copy: int, other: int) -> tuple[int, int, int, int]:
+    """Split a step into wait, copy, compute and other that add up to it, none of them negative.
+
+    Only a program that lets its blocks overlap each other's ends, or shares an iterator between
+    threads, claims more time for the parts than the step has; then the later ones give way.
+    """
+    step = max(step, 0)
+    wait = min(max(wait, 0), step)
+    copy = min(max(copy, 0), step - wait)
+    other = min(max(other, 0), step - wait - copy)
+    return wait, copy, step - wait - copy - other, other
 
 
 def _nothing(_: Loop) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from probe.record.cores import usable_cores
+from probe.record.warnings import attempt
 
 # Attributes under which wrappers of loaders keep what they wrap.
 _INNER = (
@@ -89,7 +90,8 @@ def details() -> dict[str, Any]:
     """Describe what takes longer to find out: it reads package lists and runs git."""
     torch = sys.modules.get("torch")
     config = {
-        "torch_threads": torch.get_num_threads() if torch else None,
+        # torch may be in the middle of its own import.
+        "torch_threads": attempt(lambda: int(torch.get_num_threads())) if torch else None,
         "cores": usable_cores(),
         # `platform.platform()` would run a program through a pipe; see `_git`.
         "platform": "-".join((platform.system(), platform.release(), platform.machine())),

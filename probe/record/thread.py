@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from time import perf_counter_ns as now
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ class ThreadState:
             if loop.excluded:
                 continue
             if not self.copying:  # inside `probe.copy()` the time counts as a whole, bytes do not
-                loop.copy += took
+                # What began before the loop last asked or was answered is partly another step's.
+                loop.copy += max(0, min(took, now() - loop.entered))
                 if begin is not None and loop.clock is not None:
                     end = end or loop.clock.mark()
                     if end is not None:

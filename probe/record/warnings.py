@@ -17,7 +17,7 @@ def warn(message: str) -> None:
     """Say once that something of ours does not work; training goes on."""
     if message not in _said:
         _said.add(message)
-        _logger.warning("probe: %s", message)
+        attempt(lambda: _logger.warning("probe: %s", message))  # a handler may raise
         from probe.run import current
 
         run = current()

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from time import perf_counter_ns as now
 from time import thread_time_ns
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from probe.record.buffer import DEVICE_COLUMNS, LOADER_STATE, STEP_COLUMNS, Load
 from probe.record.clock import Mark, open_clock
 from probe.record.file import connect, insert, transaction, update
 from probe.record.hardware import Sampler
-from probe.record.warnings import warn
+from probe.record.warnings import attempt, warn
 from probe.record.workers import drain
 
 if TYPE_CHECKING:
@@ -114,10 +115,9 @@ class Writer(threading.Thread):
                 forks.check()
                 db = connect(self._run.db)
                 try:
-                    if self._row_id is None:
-                        self._row_id = insert(db, "runs", self._row())
+                    self._find_row(db)
                     with transaction(db):
-                        self._write(db, self._row_id)
+                        self._write(db)
                 finally:
                     db.close()
             self._one_by_one = False
@@ -132,6 +132,15 @@ class Writer(threading.Thread):
         self._taken = []
         if self._one_by_one:
             self._flush()
+
+    def _find_row(self, db: sqlite3.Connection) -> None:
+        """Make the run's row; also when the file has been deleted or replaced since."""
+        found = db.execute("SELECT id FROM runs WHERE uid = ?", (self._run.uid,)).fetchone()
+        if found is None:
+            if self._row_id is not None:
+                warn(f"{self._run.db} was replaced: what this run had recorded in it is gone")
+            self._loaders, self._sequence = {}, {}
+            self._row_id = insert(db, "runs", self._row())
 
     def _take(self, buffer: list[Any]) -> list[Any]:
         taken = take(buffer)
@@ -166,10 +175,11 @@ class Writer(threading.Thread):
             "probe_version": _version(),
             **snapshot.process(),
         }
-        return {name: _storable(value) for name, value in row.items()}
+        return {name: storable(value) for name, value in row.items()}
 
-    def _write(self, db: sqlite3.Connection, run_id: int) -> None:
-        run, ending = self._run, self._ending.is_set()
+    def _write(self, db: sqlite3.Connection) -> None:
+        assert self._row_id is not None
+        run, run_id, ending = self._run, self._row_id, self._ending.is_set()
         drain()
         events = list(self._take(run.events))
         records = list(run.records)
@@ -205,11 +215,12 @@ class Writer(threading.Thread):
             "heartbeat_at": _utc(),
             "overhead_ns": self._overhead_ns(records),
             "dropped": self._refused + sum(record.dropped for record in records),
-            "device": run.device or snapshot.device(self._device_index, ended=ending),
+            "device": run.device
+            or attempt(partial(snapshot.device, self._device_index, ended=ending)),
             "driver": self._sampler.driver,
             **self._details,
         }
-        update(db, "runs", {name: _storable(value) for name, value in state.items()}, run_id)
+        update(db, "runs", {name: storable(value) for name, value in state.items()}, run_id)
 
     def _write_loader(self, db: sqlite3.Connection, run_id: int, record: LoaderRecord) -> int:
         state = record.state()
@@ -221,7 +232,7 @@ class Writer(threading.Thread):
                 "chain": json.dumps(record.description["chain"]),
                 **dict(zip(LOADER_STATE, state, strict=True)),
             }
-            row = {name: _storable(value) for name, value in row.items()}
+            row = {name: storable(value) for name, value in row.items()}
             loader_id = insert(db, "loaders", row)
         else:
             loader_id, written = self._loaders[record]
@@ -321,7 +332,7 @@ def _insert_steps(run_id: int, loader_id: int, columns: tuple[str, ...]) -> str:
     return f"INSERT INTO steps (run_id, loader_id, {names}) VALUES ({run_id}, {loader_id}, {marks})"
 
 
-def _storable(value: Any) -> Any:
+def storable(value: Any) -> Any:
     """Make text of what is neither text nor a number, and of text what SQLite can hold."""
     if value is None or isinstance(value, (int, float)):
         return value

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from probe.store import schema
+
+T = TypeVar("T")
 
 # A writer beats at least once a second; a machine under load may be late.
 _SILENT_AFTER = timedelta(seconds=15)
@@ -324,19 +326,20 @@ class Store:
         )
         return [Event(*row) for row in rows]
 
-    def newest(self, run_id: int) -> tuple[int, str]:
-        """Return a key that changes whenever the run does, cheap enough to ask on every rerun."""
+    def version_key(self, run_id: int) -> tuple[object, ...]:
+        """Return a key that changes whenever what can be read of the run does, and is quick."""
         rows = self._query(
-            "SELECT (SELECT count(*) FROM loaders WHERE run_id = ?1), status || heartbeat_at"
+            "SELECT (SELECT count(*) FROM loaders WHERE run_id = ?1), status, heartbeat_at"
             " FROM runs WHERE id = ?1",
             run_id,
         )
-        return (rows[0][0], rows[0][1]) if rows else (0, "")
+        # A run that falls silent becomes an interrupted one without anybody writing.
+        return (*rows[0], _is_silent(rows[0]["heartbeat_at"])) if rows else ()
 
     def _query(self, sql: str, *parameters: object) -> list[Any]:
         try:
             return self._db.execute(sql, parameters).fetchall()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeError, OverflowError) as error:
             raise StoreError(f"cannot read {self.path}: {error}") from error
 
 
@@ -380,26 +383,47 @@ def _arrays(
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
     found: dict[str, NDArray[Any]] = {}
     for name, values in zip(names, columns, strict=True):
-        if name == "epoch_start":
-            found[name] = np.array(values, dtype=np.bool_)
-        elif name in nullable:
-            found[name] = np.array(values, dtype=np.float64)  # None becomes NaN
-        else:
-            found[name] = np.array(values, dtype=np.int64)
+        kind: Any = np.float64 if name in nullable else np.int64  # as float, None becomes NaN
+        try:
+            found[name] = np.array(values, dtype=np.bool_ if name == "epoch_start" else kind)
+        except (OverflowError, TypeError, ValueError) as error:
+            raise StoreError(f"the recording holds no numbers where {name} should be") from error
     return found
+
+
+def _record(cls: type[T], values: dict[str, Any]) -> T:
+    """Make a record of a row, if each of its values is what the column holds by the schema."""
+    chosen = {}
+    for field in fields(cls):  # type: ignore[arg-type]
+        allowed = tuple(_TYPES[part] for part in str(field.type).split(" | "))
+        value = values.get(field.name)
+        if not isinstance(value, allowed):
+            raise StoreError(f"the recording holds {value!r:.40} where {field.name} should be")
+        chosen[field.name] = value
+    return cls(**chosen)
+
+
+_TYPES: dict[str, type] = {
+    "int": int,
+    "str": str,
+    "bool": bool,
+    "None": type(None),
+    "list[str]": list,
+    "dict[str, Any]": dict,
+}
 
 
 def _run(row: sqlite3.Row) -> Run:
     values = dict(row)
-    config, tags = _parse(values["config"]), _parse(values["tags"])
+    config, tags = _parse(values.get("config")), _parse(values.get("tags"))
     values["config"] = config if isinstance(config, dict) else {}
     values["tags"] = [str(tag) for tag in tags] if isinstance(tags, list) else []
-    if values["status"] == "running" and _is_silent(values["heartbeat_at"]):
+    if values.get("status") == "running" and _is_silent(values.get("heartbeat_at")):
         values["status"] = "interrupted"
-    return Run(**{name: values[name] for name in Run.__slots__})
+    return _record(Run, values)
 
 
-def _is_silent(heartbeat_at: str) -> bool:
+def _is_silent(heartbeat_at: Any) -> bool:
     try:
         return datetime.now(UTC) - datetime.fromisoformat(heartbeat_at) > _SILENT_AFTER
     except (ValueError, TypeError):
@@ -408,15 +432,20 @@ def _is_silent(heartbeat_at: str) -> bool:
 
 def _loader(row: sqlite3.Row) -> Loader:
     values = dict(row)
-    chain = _parse(values["chain"])
+    chain = _parse(values.get("chain"))
     values["chain"] = [str(name) for name in chain] if isinstance(chain, list) else []
     for name in ("pin_memory", "persistent_workers", "in_order"):
-        values[name] = None if values[name] is None else bool(values[name])
-    return Loader(**{name: values[name] for name in Loader.__slots__})
+        values[name] = None if values.get(name) is None else bool(values[name])
+    return _record(Loader, values)
 
 
-def _parse(text: str | None) -> object:
+def _parse(text: Any) -> object:
+    """Read JSON; None for what is none, or is nested deeper than any that probe writes."""
     try:
-        return json.loads(text) if text else None
-    except (ValueError, RecursionError):
+        found = json.loads(text) if text else None
+        return found if str(text).count("[") + str(text).count("{") < _MANY else None
+    except (TypeError, ValueError, RecursionError):
         return None
+
+
+_MANY = 1000

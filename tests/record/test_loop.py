@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -143,7 +144,13 @@ class World:
 
 def use_clock(patch: pytest.MonkeyPatch, world: World) -> None:
     # `probe.watch` and `probe.run` name functions; the modules of that name are found here.
-    for name in ("probe.record.loop", "probe.record.blocks", "probe.watch", "probe.run"):
+    for name in (
+        "probe.record.loop",
+        "probe.record.blocks",
+        "probe.record.thread",
+        "probe.watch",
+        "probe.run",
+    ):
         patch.setattr(sys.modules[name], "now", world.now)
 
 
@@ -353,3 +360,47 @@ def test_a_loader_made_anew_each_epoch_continues_its_record(virtual: World, run:
     assert [r["step"] for r in rows] == list(range(12))
     assert [r["epoch"] for r in rows] == [0] * 4 + [1] * 4 + [2] * 4
     assert [r["first"] for r in rows] == [1, 0, 0, 0] * 3
+
+
+def test_a_copy_around_next_counts_nothing_twice(virtual: World, run: Run) -> None:
+    iterator = iter(probe.watch(ticking(virtual, 5, 6)))
+    for _ in range(6):
+        with probe.copy():
+            next(iterator)
+            virtual.time += 3
+        virtual.time += 10
+    for row in rows_of(run, "train"):
+        assert min(row["wait"], row["copy"], row["compute"], row["other"]) >= 0
+        assert row["wait"] == 5
+        assert row["copy"] == 3
+
+
+def test_a_block_left_inside_next_claims_no_more_than_there_is(virtual: World, run: Run) -> None:
+    def odd() -> Iterator[int]:
+        for index in range(6):
+            virtual.time += 5
+            with probe.copy():
+                yield index
+
+    for _ in probe.watch(odd()):
+        virtual.time += 10
+    for row in rows_of(run, "train"):
+        assert min(row["wait"], row["copy"], row["compute"], row["other"]) >= 0
+
+
+def test_an_iterator_that_moves_to_another_thread_is_followed(virtual: World, run: Run) -> None:
+    iterator = iter(probe.watch(ticking(virtual, 5, 6)))
+    next(iterator)
+    next(iterator)
+
+    def rest() -> None:
+        for _ in iterator:
+            with probe.exclude():
+                virtual.time += 7
+            virtual.time += 10
+
+    thread = threading.Thread(target=rest)
+    thread.start()
+    thread.join()
+    rows = rows_of(run, "train")
+    assert [(r["wait"], r["compute"], r["other"]) for r in rows[2:]] == [(5, 10, 7)] * 4

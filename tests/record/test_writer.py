@@ -286,3 +286,42 @@ def test_a_nonzero_exit_is_a_failed_run(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=False)
     with Store("probe.db") as store:
         assert store.runs()[0].status == "failed"
+
+
+def test_a_file_that_is_deleted_while_recording_is_made_anew(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for index in probe.watch(range(200), run="survivor"):
+        time.sleep(0.01)
+        if index == 100:
+            for path in Path().glob("probe.db*"):
+                path.unlink()
+    finish_runs()
+    assert "was replaced" in caplog.text
+    with Store("probe.db") as store:
+        run = store.run("survivor")
+        steps = store.steps(run.id, store.loaders(run.id)[0].id)
+    assert run.status == "finished"
+    assert len(steps) >= 40
+    assert steps.step[-1] == 199
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_a_child_of_multiprocessing_records_to_its_end(tmp_path: Path, method: str) -> None:
+    program = f"""
+import multiprocessing, time
+def child():
+    import probe
+    for _ in probe.watch(range(30), run="child"):
+        time.sleep(0.002)
+if __name__ == "__main__":
+    process = multiprocessing.get_context({method!r}).Process(target=child)
+    process.start()
+    process.join()
+"""
+    Path("program.py").write_text(program)
+    subprocess.run([sys.executable, "program.py"], check=True)
+    with Store("probe.db") as store:
+        run = store.run("child")
+        assert run.status == "finished"
+        assert len(store.steps(run.id, store.loaders(run.id)[0].id)) == 30

@@ -155,9 +155,9 @@ def test_a_reader_sees_what_a_writer_adds_and_cannot_write(path: Path) -> None:
     with Recording(path) as recording, Store(path) as store:
         assert store.runs() == []
         run = recording.run()
-        before = store.newest(run)
+        before = store.version_key(run)
         recording.loader(run)
-        assert store.newest(run) != before
+        assert store.version_key(run) != before
         assert [found.id for found in store.runs()] == [run]
         with pytest.raises(StoreError, match="readonly"):
             store._query("DELETE FROM runs")
@@ -208,3 +208,55 @@ def test_a_damaged_recording_is_a_sentence_not_a_traceback(path: Path) -> None:
     path.write_bytes(whole[:8192] + b"\xff" * (len(whole) - 8192))
     with pytest.raises(StoreError, match="cannot read"), Store(path) as store:
         store.steps(run, 1)
+
+
+@pytest.mark.parametrize(
+    ("table", "change"),
+    [
+        ("runs", "UPDATE runs SET uid = NULL"),
+        ("runs", "UPDATE runs SET dropped = 'many'"),
+        ("runs", "UPDATE runs SET name = x'00ff'"),
+        ("loaders", "UPDATE loaders SET batch_size = 'large'"),
+        ("steps", "UPDATE steps SET wait_ns = 'long'"),
+        ("steps", "UPDATE steps SET compute_ns = NULL"),
+        ("steps", "UPDATE steps SET samples = 'all'"),
+    ],
+)
+def test_values_that_no_recording_has_are_one_sentence(
+    table: str, change: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "hostile.db"
+    with Recording(path) as recording:
+        run = recording.run("a")
+        recording.steps(run, recording.loader(run), wait_ms=[1.0, 2.0])
+    db = sqlite3.connect(path)
+    # The same table without the types and constraints that the schema gives it.
+    db.execute(f"CREATE TABLE loose AS SELECT * FROM {table}")
+    (view,) = db.execute("SELECT sql FROM sqlite_schema WHERE name = 'step_times'").fetchone()
+    db.execute("DROP VIEW step_times")
+    db.execute(f"DROP TABLE {table}")
+    db.execute(f"ALTER TABLE loose RENAME TO {table}")
+    db.execute(view)
+    db.execute(change)
+    db.commit()
+    db.close()
+
+    def read_all(store: Store) -> None:
+        for found in store.runs():
+            for loader in store.loaders(found.id):
+                store.steps(found.id, loader.id)
+
+    with Store(path) as store, pytest.raises(StoreError, match="the recording holds"):
+        read_all(store)
+
+
+def test_json_nested_beyond_reason_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "deep.db"
+    with Recording(path) as recording:
+        run = recording.run("a")
+        recording.db.execute(
+            "UPDATE runs SET config = ? WHERE id = ?", ("[" * 5000 + "]" * 5000, run)
+        )
+        recording.db.commit()
+    with Store(path) as store:
+        assert store.runs()[0].config == {}
