@@ -75,7 +75,7 @@ class WorkerInit:
 
             report = _Reporter(self._writer, self._token, worker)
             for fetcher in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):
-                fetcher.fetch = _timed_method(fetcher.fetch, report)
+                fetcher.fetch = _timed(fetcher.fetch, report)
 
 
 class _Reporter:
@@ -114,22 +114,28 @@ class _Channel:
         with contextlib.suppress(Exception):  # Linux only; a user may have used up the allowance
             fcntl: Any = import_module("fcntl")
             fcntl.fcntl(self.writer.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-        self.local: list[tuple[int, Fetch]] = []
+        # Fetches without workers: token, number, start, end, CPU clock before and after, samples.
+        self.local: list[tuple[int, int, int, int, int, int, int | None]] = []
         self._lock = threading.Lock()
         self._loops: dict[int, Loop] = {}
         self._tokens: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._unused = count()
         self._waiting: list[tuple[int, Fetch]] = []
 
     def token(self, loader: Any, loop: Loop) -> int:
         """Return the loader's token, which from now on stands for this loop."""
-        token = self._tokens.setdefault(loader, len(self._tokens) + 1)
+        token = self._tokens.setdefault(loader, next(self._unused))
         self._loops[token] = loop
         return token
 
     def drain(self) -> None:
         """Hand what has come in to the records of the loops; for the writer thread."""
         with self._lock:
-            found = self._waiting + take(self.local)
+            found = self._waiting
+            process = os.getpid()
+            for token, number, start, end, before, after, samples in take(self.local):
+                fetch = Fetch(0, process, number, start, end - start, after - before, samples)
+                found.append((token, fetch))
             with contextlib.suppress(OSError):
                 while data := os.read(self.reader.fileno(), 1024 * _RECORD.size):
                     whole = data[: len(data) // _RECORD.size * _RECORD.size]
@@ -206,15 +212,21 @@ def watch_fetcher(iterator: Any, loader: Any, loop: Loop) -> None:
     if fetcher is None or "fetch" in vars(fetcher):
         return
     channel = _open_channel()
-    token, process = channel.token(loader, loop), os.getpid()
-    local, numbers = channel.local, count()
+    token = channel.token(loader, loop)
+    local, number = channel.local, count().__next__
+    fetch, reference = type(fetcher).fetch, weakref.ref(fetcher)  # a bound method would be a cycle
+    sized = fetcher.auto_collation and hasattr(type(fetcher.dataset), "__getitem__")
 
-    def report(start: int, wall: int, cpu: int, batch: Any) -> None:
+    def timed(index: Any) -> Any:
+        before, start = thread_time_ns(), now()
+        batch = fetch(reference(), index)
+        end, after = now(), thread_time_ns()
         if len(local) < LIMIT:
-            samples = measure(batch)[0]
-            local.append((token, Fetch(0, process, next(numbers), start, wall, cpu, samples)))
+            samples = len(index) if sized else None
+            local.append((token, number(), start, end, before, after, samples))
+        return batch
 
-    fetcher.fetch = _timed(fetcher, report)
+    fetcher.fetch = timed
 
 
 def dataloader_in(loader: Any) -> Any:
@@ -259,19 +271,7 @@ def _open_channel() -> _Channel:
         return _channel
 
 
-def _timed(fetcher: Any, report: Callable[..., None]) -> Callable[[Any], Any]:
-    fetch, reference = type(fetcher).fetch, weakref.ref(fetcher)  # a bound method would be a cycle
-
-    def timed(index: Any) -> Any:
-        start, cpu = now(), thread_time_ns()
-        batch = fetch(reference(), index)
-        report(start, now() - start, thread_time_ns() - cpu, batch)
-        return batch
-
-    return timed
-
-
-def _timed_method(
+def _timed(
     fetch: Callable[[Any, Any], Any], report: Callable[..., None]
 ) -> Callable[[Any, Any], Any]:
     def timed(self: Any, index: Any) -> Any:
