@@ -14,3 +14,8 @@ def database(db: str | Path | None) -> Path:
 def disabled() -> bool:
     """Tell whether the environment switches probe off."""
     return os.environ.get("PROBE_DISABLE", "") not in ("", "0")
+
+
+def times_stages() -> bool:
+    """Tell whether the stages of making a batch are to be timed by name; off by default."""
+    return os.environ.get("PROBE_STAGES", "") not in ("", "0")

@@ -4,22 +4,19 @@ The rules are those of `torch.utils.data.dataloader._MultiProcessingDataLoaderIt
 each worker is sent `prefetch_factor` tasks, in turn. One more task is sent, to the next worker,
 whenever a batch is returned. Finished batches come through one queue; in order, a batch that comes
 before its turn is taken out and kept until it is asked for.
-
-Work that needs a core shares the cores there are: with more demand than cores all of it slows down
-alike (processor sharing). Work off the core (storage, a device) is as long as ever.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
+
+from probe.insight.clock import Clock
 
 Series = NDArray[np.float64]
 
@@ -29,7 +26,8 @@ class Work:
     """What each step has to do, in seconds; arrays of one length, used from the start again.
 
     `fetch_off` and `fetch_on` are the parts of making a batch off and on a core; `loop_off` and
-    `loop_on` the same of a step between two batches, the latter keeping `loop_cores` cores busy.
+    `loop_on` the same of a step between two batches. The latter keeps `loop_cores` cores busy, the
+    former `first_cores`, before anything else gets them.
     """
 
     fetch_off: Series
@@ -37,6 +35,7 @@ class Work:
     loop_off: Series
     loop_on: Series
     loop_cores: float = 1.0
+    first_cores: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ class Handover:
     """What it costs to pass a batch from a worker to the loop, in seconds.
 
     After a batch the worker is busy for `between` before it begins the next. The batch lies in the
-    queue `transit` after it was made. Taking it out keeps the taker busy for `receive`.
+    queue `transit` after it was made. Taking it out keeps the taker and a core busy for `receive`.
     """
 
     between: float = 0.0
@@ -98,64 +97,20 @@ def simulate(work: Work, pipeline: Pipeline, steps: int) -> Simulated:
     return Simulated(wait=got - asked[:-1], step=np.diff(asked))
 
 
-class _Clock:
-    """Time, and the work under way; a job is first off the core, then on it."""
-
-    def __init__(self, cores: float) -> None:
-        self._cores = cores
-        self._now = 0.0
-        self._served = 0.0  # how much on-core work anyone who always had work has got done
-        self._demand = 0.0
-        self._number = count()
-        self._off: list[tuple[float, int, float, float, Callable[[], None]]] = []
-        self._on: list[tuple[float, int, float, Callable[[], None]]] = []
-
-    @property
-    def now(self) -> float:
-        """Seconds since the beginning."""
-        return self._now
-
-    def start(self, off: float, on: float, then: Callable[[], None], cores: float = 1.0) -> None:
-        """Begin a job of `off` and then `on` seconds; its end calls `then`."""
-        heapq.heappush(self._off, (self._now + off, next(self._number), on, cores, then))
-
-    def run(self, until: Callable[[], bool]) -> None:
-        """Let time pass."""
-        off, on = self._off, self._on
-        while not until():
-            slowdown = max(1.0, self._demand / self._cores)
-            done_at = self._now + (on[0][0] - self._served) * slowdown if on else np.inf
-            if off and off[0][0] <= done_at:
-                at, number, work, cores, then = heapq.heappop(off)
-                self._served += (at - self._now) / slowdown
-                self._now = at
-                if work <= 0:
-                    then()
-                    continue
-                heapq.heappush(on, (self._served + work, number, cores, then))
-                self._demand += cores
-            else:
-                self._served, _, cores, then = heapq.heappop(on)
-                self._now = done_at
-                # Without work left there is no demand, whatever rounding says.
-                self._demand = self._demand - cores if on else 0.0
-                then()
-
-
 class _Loop:
     """The training loop, and between it and the workers perhaps a background thread."""
 
     def __init__(self, work: Work, pipeline: Pipeline, order: NDArray[np.int64]) -> None:
-        self.clock = _Clock(pipeline.cores)
+        self.clock = Clock(pipeline.cores)
         self.asked: list[float] = []
         self.got: list[float] = []
         self._off = work.loop_off[order].tolist()
         self._on = work.loop_on[order].tolist()
-        self._cores = work.loop_cores
+        self._cores, self._first = work.loop_cores, work.first_cores
         self._room = pipeline.background
         self._held: deque[int] = deque()
         self._waiting = self._blocked = False
-        loader = _Workers if pipeline.num_workers else _InPlace
+        loader: type[_Workers] | type[_InPlace] = _Workers if pipeline.num_workers else _InPlace
         self._loader = loader(self.clock, work, pipeline, order, self._delivered)
         if self._room:
             self._loader.ask()
@@ -191,7 +146,7 @@ class _Loop:
         self.got.append(self.clock.now)
         # The step's own work: batches may come out of order, the loop's steps do not.
         step %= len(self._off)
-        self.clock.start(self._off[step], self._on[step], self.ask, self._cores)
+        self.clock.start(self._off[step], self._on[step], self.ask, self._cores, self._first)
 
 
 class _Batches:
@@ -199,7 +154,7 @@ class _Batches:
 
     def __init__(
         self,
-        clock: _Clock,
+        clock: Clock,
         work: Work,
         pipeline: Pipeline,
         order: NDArray[np.int64],
@@ -232,7 +187,7 @@ class _Workers(_Batches):
 
     def __init__(
         self,
-        clock: _Clock,
+        clock: Clock,
         work: Work,
         pipeline: Pipeline,
         order: NDArray[np.int64],
@@ -298,8 +253,7 @@ class _Workers(_Batches):
     def _receive(self) -> None:
         self._asked = False
         batch = self._queue.popleft()
-        # Not slowed down: whoever has slept gets a core before those who have been computing.
-        self._clock.start(self._handover.receive, 0.0, partial(self._received, batch))
+        self._clock.start(self._handover.receive, 0.0, partial(self._received, batch), first=1.0)
 
     def _received(self, batch: int) -> None:
         if batch == self._due or not self._in_order:

@@ -82,6 +82,7 @@ class LoaderRecord:
         self.timed: list[tuple[int | None, ...]] = []
         self.open_rows: list[tuple[int | None, ...]] = []
         self.fetches: list[Fetch] = []
+        self.stages: dict[str, list[int]] = {}
         self.begins: list[int] = []
         self.dropped = 0
         self.cost_ns = 0
@@ -96,6 +97,13 @@ class LoaderRecord:
     def state(self) -> tuple[Any, ...]:
         """Return the columns of `LOADER_STATE`."""
         return tuple(getattr(self, name) for name in LOADER_STATE)
+
+    def add_stages(self, spent: dict[str, list[int]]) -> None:
+        """Add calls and time by stage, as a worker has reported them."""
+        for name, (calls, wall_ns) in spent.items():
+            total = self.stages.setdefault(name, [0, 0])
+            total[0] += calls
+            total[1] += wall_ns
 
     def epoch_at(self, moment: int) -> int:
         """Return the epoch that was under way at a moment of the host clock, ns."""

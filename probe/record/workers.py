@@ -15,7 +15,7 @@ import struct
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from itertools import count
 from multiprocessing.connection import Connection, Pipe
@@ -23,9 +23,11 @@ from time import perf_counter_ns as now
 from time import thread_time_ns
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from probe.environment import times_stages
 from probe.record.batch import measure
 from probe.record.buffer import LIMIT, take
 from probe.record.snapshot import attributes, unwrapped
+from probe.record.stages import Stages, read_lines
 
 if TYPE_CHECKING:
     from probe.record.loop import Loop
@@ -59,12 +61,20 @@ class WorkerInit:
         user_init: The user's `worker_init_fn`.
         writer: The writing end of the pipe; travels to a spawned process like any connection.
         token: Says whose fetches they are.
+        stages: The writing end of the pipe for stages; None unless they are timed as well.
     """
 
-    def __init__(self, user_init: Callable[[int], Any] | None, writer: Connection, token: int):
+    def __init__(
+        self,
+        user_init: Callable[[int], Any] | None,
+        writer: Connection,
+        token: int,
+        stages: Connection | None = None,
+    ) -> None:
         self.user_init = user_init
         self._writer = writer
         self._token = token
+        self._stages = stages
 
     def __call__(self, worker: int) -> None:
         """Run at the start of a worker, in the worker."""
@@ -74,8 +84,12 @@ class WorkerInit:
             fetch: Any = import_module("torch.utils.data._utils.fetch")
 
             report = _Reporter(self._writer, self._token, worker)
+            stages = None
+            if self._stages is not None:
+                stages = Stages(self._stages, self._token)
+                stages.wrap(import_module("torch.utils.data").get_worker_info().dataset)
             for fetcher in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):
-                fetcher.fetch = _timed(fetcher.fetch, report)
+                fetcher.fetch = _timed(fetcher.fetch, report, stages)
 
 
 class _Reporter:
@@ -108,12 +122,10 @@ class _Channel:
     """Where fetches come together in the recording process, by the loop that they are for."""
 
     def __init__(self) -> None:
-        self.reader, self.writer = Pipe(duplex=False)
-        os.set_blocking(self.reader.fileno(), False)
-        os.set_blocking(self.writer.fileno(), False)
-        with contextlib.suppress(Exception):  # Linux only; a user may have used up the allowance
-            fcntl: Any = import_module("fcntl")
-            fcntl.fcntl(self.writer.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        self._pipe = _Pipe()
+        self.writer = self._pipe.writer
+        self._stages: _Pipe | None = None
+        self._rest = b""
         # Fetches without workers: token, number, start, end, CPU clock before and after, samples.
         self.local: list[tuple[int, int, int, int, int, int, int | None]] = []
         self._lock = threading.Lock()
@@ -136,12 +148,12 @@ class _Channel:
             for token, number, start, end, before, after, samples in take(self.local):
                 fetch = Fetch(0, process, number, start, end - start, after - before, samples)
                 found.append((token, fetch))
-            with contextlib.suppress(OSError):
-                while data := os.read(self.reader.fileno(), 1024 * _RECORD.size):
-                    whole = data[: len(data) // _RECORD.size * _RECORD.size]
-                    for token, *times, samples in _RECORD.iter_unpack(whole):
-                        known = None if samples < 0 else samples
-                        found.append((token, Fetch._make((*times, known))))
+            for data in self._pipe.read(1024 * _RECORD.size):
+                whole = data[: len(data) // _RECORD.size * _RECORD.size]
+                for token, *times, samples in _RECORD.iter_unpack(whole):
+                    known = None if samples < 0 else samples
+                    found.append((token, Fetch._make((*times, known))))
+            self._drain_stages()
             self._waiting = []
             for token, fetch in found:
                 loop = self._loops.get(token)
@@ -152,6 +164,40 @@ class _Channel:
                         loop.record.fetches.append(fetch)
                 elif not loop.ended and len(self._waiting) < LIMIT:
                     self._waiting.append((token, fetch))  # made before the loop has its first batch
+
+    def stages(self) -> _Pipe:
+        """Return the pipe for the times of stages."""
+        if self._stages is None:
+            self._stages = _Pipe()
+        return self._stages
+
+    def _drain_stages(self) -> None:
+        if self._stages is None:
+            return
+        for data in self._stages.read(_PIPE_BYTES):
+            self._rest, lines = read_lines(self._rest, data)
+            for token, spent in lines:
+                loop = self._loops.get(token)
+                if loop is not None and loop.record is not None:
+                    loop.record.add_stages(spent)
+
+
+class _Pipe:
+    """A pipe whose ends never block."""
+
+    def __init__(self) -> None:
+        self.reader, self.writer = Pipe(duplex=False)
+        os.set_blocking(self.reader.fileno(), False)
+        os.set_blocking(self.writer.fileno(), False)
+        with contextlib.suppress(Exception):  # Linux only; a user may have used up the allowance
+            fcntl: Any = import_module("fcntl")
+            fcntl.fcntl(self.writer.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+
+    def read(self, size: int) -> Iterator[bytes]:
+        """Give what lies in the pipe, in pieces of at most `size` bytes."""
+        with contextlib.suppress(OSError):
+            while data := os.read(self.reader.fileno(), size):
+                yield data
 
 
 _channel: _Channel | None = None
@@ -189,7 +235,8 @@ def watch_workers(loader: Any, loop: Loop) -> Callable[[], None] | None:
     user_init = own.get("worker_init_fn")
     if isinstance(user_init, WorkerInit):
         return None
-    wrapped = own["worker_init_fn"] = WorkerInit(user_init, channel.writer, token)
+    stages = channel.stages().writer if times_stages() else None
+    wrapped = own["worker_init_fn"] = WorkerInit(user_init, channel.writer, token, stages)
 
     def undo() -> None:
         if own.get("worker_init_fn") is wrapped:
@@ -272,12 +319,16 @@ def _open_channel() -> _Channel:
 
 
 def _timed(
-    fetch: Callable[[Any, Any], Any], report: Callable[..., None]
+    fetch: Callable[[Any, Any], Any], report: Callable[..., None], stages: Stages | None
 ) -> Callable[[Any, Any], Any]:
     def timed(self: Any, index: Any) -> Any:
+        if stages is not None:
+            self.collate_fn = stages.collating(self.collate_fn)
         start, cpu = now(), thread_time_ns()
         batch = fetch(self, index)
         report(start, now() - start, thread_time_ns() - cpu, batch)
+        if stages is not None:
+            stages.send()
         return batch
 
     return timed

@@ -200,6 +200,11 @@ class Writer(threading.Thread):
                 f"INSERT INTO fetches VALUES ({run_id}, {loader_id}, ?, ?, ?, ?, ?, ?, ?)",
                 list(self._fetch_rows(record)),
             )
+            self._insert_all(
+                db,
+                f"INSERT OR REPLACE INTO stages VALUES ({run_id}, {loader_id}, ?, ?, ?)",
+                [(storable(name), *totals) for name, totals in record.stages.items()],
+            )
         for table, rows in (
             ("events", events),
             ("gpu_samples", self._take(self._sampler.gpu_rows)),

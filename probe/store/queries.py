@@ -148,6 +148,15 @@ class Fetches:
 
 
 @dataclass(frozen=True, slots=True)
+class Stage:
+    """One row of `stages`: what the workers of a loader spent in one named stage."""
+
+    name: str
+    calls: int
+    wall_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class GpuSamples:
     """Samples of one GPU, oldest first; NaN where NVML did not answer. `utilization` is 0–1."""
 
@@ -290,6 +299,15 @@ class Store:
             loader_id,
         )
         return Fetches(**_arrays(columns, rows, nullable=("cpu_ns", "samples")))
+
+    def stages(self, run_id: int, loader_id: int) -> list[Stage]:
+        """Return the stages of a loader's batches; empty unless they were timed."""
+        rows = self._query(
+            "SELECT name, calls, wall_ns FROM stages WHERE run_id = ? AND loader_id = ?",
+            run_id,
+            loader_id,
+        )
+        return [_record(Stage, dict(row)) for row in rows]
 
     def gpu_samples(self, run_id: int) -> list[GpuSamples]:
         """Return the samples of each GPU that the run used; empty without NVML."""

@@ -134,6 +134,16 @@ _TABLES_1 = (
     ) STRICT, WITHOUT ROWID
     """,
     """
+    CREATE TABLE stages (
+      run_id INTEGER NOT NULL,
+      loader_id INTEGER NOT NULL,
+      name TEXT NOT NULL,                -- a data set's or transform's class, or "collate"
+      calls INTEGER NOT NULL,            -- in all workers
+      wall_ns INTEGER NOT NULL,          -- inclusive: a data set's contains its transforms'
+      PRIMARY KEY (run_id, loader_id, name)
+    ) STRICT, WITHOUT ROWID
+    """,
+    """
     CREATE TABLE gpu_samples (
       run_id INTEGER NOT NULL,
       gpu INTEGER NOT NULL,              -- NVML index

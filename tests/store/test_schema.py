@@ -32,6 +32,7 @@ def test_a_new_file_gets_every_table_of_the_contract(tmp_path: Path) -> None:
         "loaders",
         "steps",
         "fetches",
+        "stages",
         "gpu_samples",
         "host_samples",
         "events",
