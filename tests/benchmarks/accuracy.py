@@ -17,7 +17,7 @@ from arrangements import ARRANGEMENTS, Arrangement
 from truth import Cell, Source, Truth, compare
 
 import probe
-from probe.insight.compare import CANNOT_TELL, FASTER, NO_DIFFERENCE
+from probe.insight.throughput import CANNOT_TELL, FASTER, NO_DIFFERENCE
 from probe.insight.verdict import COMPUTE_BOUND, HIGH, MODERATE
 from probe.report import comparison, report
 from probe.store.queries import Store
