@@ -119,6 +119,9 @@ class _FromThread:
         stop = Event()
         thread = BackgroundGenerator(_until(stop, batches), max_prefetch)
         self._thread = thread
+        self.queue = thread.queue  # the finished batches, a `queue.Queue`
+        # Where probe times the fetches of a DataLoader without workers.
+        self._dataset_fetcher = getattr(batches, "_dataset_fetcher", None)
         # Not `__del__`: at exit it comes too late, when threads can no longer be waited for.
         self._close = weakref.finalize(self, _end, thread, stop)
 
@@ -132,11 +135,6 @@ class _FromThread:
             return next(self._thread)
         except _CarriedError as ended:
             raise ended.cause from None
-
-    @property
-    def queue(self) -> Any:
-        """The finished batches, a `queue.Queue`."""
-        return self._thread.queue
 
     def close(self) -> None:
         """Stop the thread once it has made the batch at hand; what is ready is dropped."""

@@ -25,6 +25,7 @@ _open_loops = 0
 _saved: dict[str, Any] = {}
 _hooks: dict[str, Any] = {}
 _marking = False
+_tensor: Any = None
 
 
 def watch_copies(thread_state: Callable[[], ThreadState]) -> None:
@@ -33,13 +34,13 @@ def watch_copies(thread_state: Callable[[], ThreadState]) -> None:
     Args:
         thread_state: Gives what the calling thread has open.
     """
-    global _open_loops
+    global _open_loops, _tensor
     with _lock:
         _open_loops += 1
         torch = sys.modules.get("torch")
         if _hooks or torch is None or not hasattr(torch, "Tensor"):
             return
-        tensor = torch.Tensor
+        _tensor = tensor = torch.Tensor
         for name in _NAMES:
             _saved[name] = tensor.__dict__.get(name)
             hook = _hook_target if name == "copy_" else _hook_source
@@ -67,7 +68,7 @@ def forget_copies() -> None:
 def _remove() -> None:
     global _marking
     for name, hook in _hooks.items():
-        tensor = sys.modules["torch"].Tensor
+        tensor = _tensor
         if tensor.__dict__.get(name) is not hook:
             continue  # somebody has wrapped the wrapper since; theirs is not ours to undo
         if _saved[name] is None:

@@ -8,6 +8,7 @@ are inclusive: a data set's contain those of its transforms.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -17,28 +18,7 @@ from typing import Any
 
 # Where data sets keep what they apply to a sample.
 _TRANSFORMS = ("transform", "target_transform")
-_DEPTH = 8
-
-
-class Timed:
-    """A callable that is timed; to whoever looks, it has the attributes of what it wraps."""
-
-    def __init__(self, name: str, function: Callable[..., Any], spent: dict[str, list[int]]):
-        self._probe = name, function, spent
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call what is wrapped."""
-        name, function, spent = self._probe
-        began = now()
-        try:
-            return function(*args, **kwargs)
-        finally:
-            _add(spent, name, now() - began)
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "_probe":  # not there yet while an instance is being copied
-            raise AttributeError(name)
-        return getattr(self._probe[1], name)
+_MANY = 100
 
 
 class Stages:
@@ -57,17 +37,16 @@ class Stages:
     def wrap(self, dataset: Any) -> None:
         """Time a data set, those inside it, and their transforms."""
         for part in _inside(dataset):
-            cls = type(part)
-            if hasattr(cls, "__getitem__"):
-                with contextlib.suppress(TypeError):  # a built-in type
-                    cls.__getitem__ = _timed_method(cls.__name__, cls.__getitem__, self._spent)
+            for method in ("__getitem__", "__getitems__"):
+                with contextlib.suppress(Exception):  # a built-in type, which cannot be changed
+                    self._wrap_method(type(part), method)
             for name in _TRANSFORMS:
                 with contextlib.suppress(Exception):
                     self._wrap_transform(part, name)
 
     def collating(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """Time a collate function."""
-        return function if isinstance(function, Timed) else Timed("collate", function, self._spent)
+        return self._timed("collate", function)
 
     def send(self) -> None:
         """Send what the batch at hand has spent."""
@@ -77,12 +56,45 @@ class Stages:
             os.write(self._writer.fileno(), line)
 
     def _wrap_transform(self, dataset: Any, attribute: str) -> None:
-        transform = getattr(dataset, attribute, None)
+        transform: Any = getattr(dataset, attribute, None)
         inner = getattr(transform, "transforms", None)
-        if isinstance(inner, list):  # Compose
-            inner[:] = [Timed(_name(part), part, self._spent) for part in inner]
+        if isinstance(inner, (list, tuple)):  # Compose
+            transform.transforms = type(inner)(self._wrapped(part) for part in inner)
         elif callable(transform):
-            setattr(dataset, attribute, Timed(_name(transform), transform, self._spent))
+            setattr(dataset, attribute, self._wrapped(transform))
+
+    def _wrapped(self, transform: Any) -> Any:
+        """Time a transform: an object by its class, so that it stays itself; else a function."""
+        cls = type(transform)
+        if cls.__module__ == "builtins" or isinstance(transform, functools.partial):
+            return self._timed(getattr(transform, "__name__", cls.__name__), transform)
+        self._wrap_method(cls, "__call__")
+        return transform
+
+    def _wrap_method(self, cls: type, method: str) -> None:
+        found = getattr(cls, method, None)
+        if found is None or (method in cls.__dict__ and hasattr(found, "_probe_timed")):
+            return
+        # A base class may have been wrapped already: its time is not to count twice.
+        setattr(cls, method, self._timed(cls.__name__, getattr(found, "_probe_timed", found)))
+
+    def _timed(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        if hasattr(function, "_probe_timed"):
+            return function
+        spent = self._spent
+
+        @functools.wraps(function)
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            began = now()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                entry = spent.setdefault(name, [0, 0])
+                entry[0] += 1
+                entry[1] += now() - began
+
+        timed._probe_timed = function  # type: ignore[attr-defined]
+        return timed
 
 
 def read_lines(rest: bytes, data: bytes) -> tuple[bytes, list[tuple[int, dict[str, list[int]]]]]:
@@ -102,41 +114,16 @@ def read_lines(rest: bytes, data: bytes) -> tuple[bytes, list[tuple[int, dict[st
 
 
 def _inside(dataset: Any) -> Iterator[Any]:
-    """Give a data set and those inside it, outermost first, each class once."""
-    seen: set[type] = set()
+    """Give a data set and those inside it, outermost first."""
+    seen: set[int] = set()
     waiting = [dataset]
-    for _ in range(_DEPTH):
-        if not waiting:
-            return
+    while waiting and len(seen) < _MANY:
         part = waiting.pop(0)
-        if type(part) in seen:
+        if part is None or id(part) in seen:
             continue
-        seen.add(type(part))
+        seen.add(id(part))
         yield part
         own = getattr(part, "__dict__", {})
-        waiting += [own[name] for name in ("dataset",) if own.get(name) is not None]
-        waiting += list(own.get("datasets") or ())
-
-
-def _timed_method(
-    name: str, method: Callable[..., Any], spent: dict[str, list[int]]
-) -> Callable[..., Any]:
-    def timed(self: Any, index: Any) -> Any:
-        began = now()
-        try:
-            return method(self, index)
-        finally:
-            _add(spent, name, now() - began)
-
-    return timed
-
-
-def _add(spent: dict[str, list[int]], name: str, duration: int) -> None:
-    entry = spent.setdefault(name, [0, 0])
-    entry[0] += 1
-    entry[1] += duration
-
-
-def _name(function: Any) -> str:
-    own = getattr(function, "__name__", None)
-    return own if isinstance(own, str) else type(function).__name__
+        waiting.append(own.get("dataset"))
+        several = own.get("datasets")
+        waiting += several if isinstance(several, (list, tuple)) else ()

@@ -3,7 +3,7 @@
 A worker is reached through `worker_init_fn`: for as long as a watched loop takes to get its first
 batch, the DataLoader's own one is wrapped; in the worker the wrapper calls the user's function and
 then times the fetcher. Dataset, sampler and collate function are never touched. What a worker
-measures goes through one pipe per process that never blocks it, 44 bytes a batch.
+measures goes through one pipe per process that never blocks it, 48 bytes a batch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from probe.environment import times_stages
 from probe.record.batch import measure
-from probe.record.buffer import LIMIT, take
+from probe.record.buffer import LIMIT, LoaderRecord, take
 from probe.record.snapshot import attributes, unwrapped
 from probe.record.stages import Stages, read_lines
 
@@ -84,12 +84,11 @@ class WorkerInit:
             fetch: Any = import_module("torch.utils.data._utils.fetch")
 
             report = _Reporter(self._writer, self._token, worker)
-            stages = None
-            if self._stages is not None:
-                stages = Stages(self._stages, self._token)
-                stages.wrap(import_module("torch.utils.data").get_worker_info().dataset)
+            stages = None if self._stages is None else Stages(self._stages, self._token)
             for fetcher in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):
                 fetcher.fetch = _timed(fetcher.fetch, report, stages)
+            if stages is not None:
+                stages.wrap(import_module("torch.utils.data").get_worker_info().dataset)
 
 
 class _Reporter:
@@ -100,10 +99,23 @@ class _Reporter:
         self._descriptor = writer.fileno()
         self._token, self._worker, self._process = token, worker, os.getpid()
         self._number = -1
+        self._busy = False
+
+    def begin(self) -> bool:
+        """Number a fetch that begins; False inside another one, as of a loader in a data set."""
+        if self._busy:
+            return False
+        self._busy = True
+        self._number += 1
+        return True
+
+    def end(self) -> None:
+        """Let the next fetch begin."""
+        self._busy = False
 
     def __call__(self, start: int, wall: int, cpu: int, batch: Any) -> None:
+        """Send what the fetch has taken."""
         samples = measure(batch)[0]
-        self._number += 1
         record = _RECORD.pack(
             self._token,
             self._worker,
@@ -129,15 +141,23 @@ class _Channel:
         # Fetches without workers: token, number, start, end, CPU clock before and after, samples.
         self.local: list[tuple[int, int, int, int, int, int, int | None]] = []
         self._lock = threading.Lock()
-        self._loops: dict[int, Loop] = {}
-        self._tokens: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        # What a token stands for: a loop, and once that has its first batch the record alone.
+        self._targets: dict[int, Loop | LoaderRecord] = {}
+        self._persistent: dict[int, tuple[weakref.ref[Any] | None, int]] = {}
         self._unused = count()
         self._waiting: list[tuple[int, Fetch]] = []
 
     def token(self, loader: Any, loop: Loop) -> int:
-        """Return the loader's token, which from now on stands for this loop."""
-        token = self._tokens.setdefault(loader, next(self._unused))
-        self._loops[token] = loop
+        """Return a token for the fetches of a loop over a loader.
+
+        Persistent workers keep the token that they were started with: from now on it stands for
+        this loop.
+        """
+        known, token = self._persistent.get(id(loader), (None, 0))
+        if known is None or known() is not loader or attributes(loader).get("_iterator") is None:
+            token = next(self._unused)
+            self._persistent[id(loader)] = weakref.ref(loader), token
+        self._targets[token] = loop
         return token
 
     def drain(self) -> None:
@@ -156,14 +176,23 @@ class _Channel:
             self._drain_stages()
             self._waiting = []
             for token, fetch in found:
-                loop = self._loops.get(token)
-                if loop is None:
-                    continue
-                if loop.record is not None:
-                    if len(loop.record.fetches) < LIMIT:
-                        loop.record.fetches.append(fetch)
-                elif not loop.ended and len(self._waiting) < LIMIT:
+                record = self._record(token)
+                if record is not None:
+                    if len(record.fetches) < LIMIT:
+                        record.fetches.append(fetch)
+                elif token in self._targets and len(self._waiting) < LIMIT:
                     self._waiting.append((token, fetch))  # made before the loop has its first batch
+
+    def _record(self, token: int) -> LoaderRecord | None:
+        """Return the record that a token stands for; None while its loop has none."""
+        target = self._targets.get(token)
+        if target is None or isinstance(target, LoaderRecord):
+            return target
+        if target.record is not None:
+            self._targets[token] = target.record
+        elif target.ended:
+            del self._targets[token]
+        return target.record
 
     def stages(self) -> _Pipe:
         """Return the pipe for the times of stages."""
@@ -177,9 +206,9 @@ class _Channel:
         for data in self._stages.read(_PIPE_BYTES):
             self._rest, lines = read_lines(self._rest, data)
             for token, spent in lines:
-                loop = self._loops.get(token)
-                if loop is not None and loop.record is not None:
-                    loop.record.add_stages(spent)
+                record = self._record(token)
+                if record is not None:
+                    record.add_stages(spent)
 
 
 class _Pipe:
@@ -265,12 +294,13 @@ def watch_fetcher(iterator: Any, loader: Any, loop: Loop) -> None:
     sized = fetcher.auto_collation and hasattr(type(fetcher.dataset), "__getitem__")
 
     def timed(index: Any) -> Any:
+        this = number()  # also of a fetch that fails, so that the rest keep their places
         before, start = thread_time_ns(), now()
         batch = fetch(reference(), index)
         end, after = now(), thread_time_ns()
         if len(local) < LIMIT:
             samples = len(index) if sized else None
-            local.append((token, number(), start, end, before, after, samples))
+            local.append((token, this, start, end, before, after, samples))
         return batch
 
     fetcher.fetch = timed
@@ -319,16 +349,21 @@ def _open_channel() -> _Channel:
 
 
 def _timed(
-    fetch: Callable[[Any, Any], Any], report: Callable[..., None], stages: Stages | None
+    fetch: Callable[[Any, Any], Any], report: _Reporter, stages: Stages | None
 ) -> Callable[[Any, Any], Any]:
     def timed(self: Any, index: Any) -> Any:
-        if stages is not None:
-            self.collate_fn = stages.collating(self.collate_fn)
-        start, cpu = now(), thread_time_ns()
-        batch = fetch(self, index)
-        report(start, now() - start, thread_time_ns() - cpu, batch)
-        if stages is not None:
-            stages.send()
-        return batch
+        if not report.begin():
+            return fetch(self, index)
+        try:
+            if stages is not None:
+                self.collate_fn = stages.collating(self.collate_fn)
+            start, cpu = now(), thread_time_ns()
+            batch = fetch(self, index)
+            report(start, now() - start, thread_time_ns() - cpu, batch)
+            if stages is not None:
+                stages.send()
+            return batch
+        finally:
+            report.end()
 
     return timed

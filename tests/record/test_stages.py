@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from open_runs import finish_runs
-from torch.utils.data import DataLoader, Dataset, Subset
+from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset
 
 import probe
 from probe.insight.stages import costs
@@ -70,6 +70,7 @@ def test_each_stage_is_timed_by_name(monkeypatch: pytest.MonkeyPatch, method: st
         stages = {stage.name: stage for stage in store.stages(1, 1)}
         found = costs(store.stages(1, 1), store.fetches(1, 1))
     assert {name: stage.calls for name, stage in stages.items()} == {
+        "Subset": 6,
         "Files": 12,
         "Decode": 12,
         "normalise": 12,
@@ -77,9 +78,9 @@ def test_each_stage_is_timed_by_name(monkeypatch: pytest.MonkeyPatch, method: st
     }
     assert 4e6 < stages["Decode"].wall_ns / 12 < 8e6
     assert stages["Files"].wall_ns > stages["Decode"].wall_ns + stages["normalise"].wall_ns
-    assert [cost.name for cost in found][:3] == ["Files", "Decode", "normalise"]
-    assert 0.4 < found[1].share < 0.7
-    assert "Decode: " in found[1].sentence
+    assert [cost.name for cost in found][:4] == ["Subset", "Files", "Decode", "normalise"]
+    assert 0.4 < found[2].share < 0.7
+    assert "Decode: " in found[2].sentence
     # The process that trains keeps its data set as it was.
     assert isinstance(loader.dataset, Subset)
     files = loader.dataset.dataset
@@ -99,3 +100,37 @@ def test_a_line_in_two_pieces_is_read_once_it_is_whole() -> None:
     assert found == [(1, {"a": [1, 2]})]
     rest, found = read_lines(rest, b": [3, 4]}]\nnonsense\n")
     assert (rest, found) == (b"", [(2, {"b": [3, 4]})])
+
+
+class Base(Dataset[torch.Tensor]):
+    def __init__(self, transform: Callable[[float], float] | None = None) -> None:
+        self.transform = transform
+        self.datasets = 3  # a name of torch's own, used for something else
+
+    def __len__(self) -> int:
+        return 6
+
+    def __getitem__(self, index: int, scale: float = 1.0) -> torch.Tensor:
+        value = float(index) * scale
+        return torch.tensor(value if self.transform is None else self.transform(value))
+
+
+class Derived(Base):
+    def __getitem__(self, index: int, scale: float = 1.0) -> torch.Tensor:
+        if self.transform is not None:
+            assert isinstance(self.transform, Decode), "a transform must stay what it is"
+        return super().__getitem__(index, scale=1.0)
+
+
+def test_data_sets_of_every_shape_work_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROBE_STAGES", "1")
+    both = ConcatDataset([Derived(Decode()), Base(normalise)])
+    loader = DataLoader(both, batch_size=1, num_workers=1)
+    values = [float(batch) for batch in probe.watch(loader)]
+    assert values == [float(index) for index in range(6)] * 2
+    finish_runs()
+    with Store("probe.db") as store:
+        calls = {stage.name: stage.calls for stage in store.stages(1, 1)}
+    assert calls["Decode"] == calls["normalise"] == 6
+    assert calls["collate"] == 12
+    assert calls["Base"] + calls["Derived"] == 18  # a Derived item calls that of Base

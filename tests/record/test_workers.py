@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import queue
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_in
 
 import probe
 from probe.record import workers
+from probe.record.loop import Loop
 from probe.record.workers import WorkerInit
 from probe.store.queries import Fetches, Steps, Store
 
@@ -185,7 +186,9 @@ def test_a_full_pipe_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
     report = workers._Reporter(channel.writer, 1, 0)
     began = time.perf_counter()
     for _ in range(5_000):
+        report.begin()
         report(0, 1, 1, None)
+        report.end()
     assert time.perf_counter() - began < 1
     channel.drain()
 
@@ -251,4 +254,45 @@ def test_a_worker_init_calls_the_users_function_first(monkeypatch: pytest.Monkey
     channel = workers._Channel()
     WorkerInit(seen.append, channel.writer, 1)(3)
     assert seen == [3]
-    assert threading.active_count() >= 1
+
+
+class Nested(Sleeping):
+    def __getitem__(self, index: int) -> torch.Tensor:
+        inner = DataLoader(Sleeping(4, 0), batch_size=1)
+        return torch.stack(list(inner)).sum()
+
+
+def test_a_loader_inside_a_data_set_adds_no_fetches() -> None:
+    fetches, steps = run_through(DataLoader(Nested(6, 0), batch_size=1, num_workers=1))
+    assert len(fetches) == len(steps) == 6
+
+
+def test_two_loops_over_one_loader_keep_their_own_fetches() -> None:
+    watched = probe.watch(DataLoader(Sleeping(6, 0.001), batch_size=1))
+    for _ in zip(watched, watched, strict=True):
+        pass
+    finish_runs()
+    with Store("probe.db") as store:
+        counts = {row.name: len(store.fetches(1, row.id)) for row in store.loaders(1)}
+    assert counts == {"train": 6, "train (2)": 6}
+
+
+def test_a_background_thread_over_a_plain_loader_is_timed() -> None:
+    loader = DataLoader(Sleeping(12, 0.003), batch_size=1)
+    fetches, steps = run_through(probe.prefetch.background(loader))
+    assert len(steps) == 12
+    assert len(fetches) >= 9  # the thread begins before its loop is known
+    assert np.all(fetches.wall_ns > 3 * MS)
+    assert not np.isnan(steps.ready[1:]).any()
+
+
+def test_loops_that_have_ended_are_let_go() -> None:
+    def ended() -> int:
+        gc.collect()
+        return sum(type(obj) is Loop and obj.ended for obj in gc.get_objects())
+
+    before = ended()
+    for _ in range(20):
+        list(probe.watch(DataLoader(Sleeping(3, 0), batch_size=1)))
+    finish_runs()
+    assert ended() - before <= 1
