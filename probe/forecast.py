@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from probe.insight.calibration import Calibration, calibrate, same_program, same_work, setting_of
+from probe.insight.machine import load_of, usable_cores
 from probe.insight.recorded import Recorded, recorded_from
 from probe.insight.settings import Side
 from probe.insight.whatif import PREFETCH_FACTORS, WORKERS, Prediction, WhatIf, whatif
@@ -168,28 +168,16 @@ def _others(store: Store, about: Side) -> list[tuple[Side, Recorded | str]]:
             other = side(store, run)
         except StoreError:
             continue
-        if same_work(about, other):
+        if len(other.steps) and same_work(about, other):
             found.append((other, _recorded(store, other)))
     return found
 
 
 def _recorded(store: Store, about: Side) -> Recorded | str:
     run, loader = about.run, about.loader
-    cores = run.config.get("cores")
-    known = float(cores) if isinstance(cores, int | float) and cores > 0 else None
-    host = store.host_samples(run.id)
-    tree, whole = _mean(host.tree_cpu), _mean(host.cpu)
-    busy = others = None
-    if known is not None and tree is not None:
-        busy = tree * known
-        others = None if whole is None else max(0.0, whole - tree) * known
-    fetches = store.fetches(run.id, loader.id)
-    return recorded_from(loader, about.steps, fetches, known, busy, others)
-
-
-def _mean(values: NDArray[np.float64]) -> float | None:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else None
+    load, fetches = load_of(store.host_samples(run.id)), store.fetches(run.id, loader.id)
+    cores = usable_cores(run)
+    return recorded_from(loader, about.steps, fetches, cores, *load.in_cores(cores))
 
 
 def _lower(sentence: str) -> str:

@@ -146,6 +146,24 @@ class Recording:
             clock += sum(phases.values())
         self._insert_many("steps", rows)
 
+    def fetches(
+        self, run_id: int, loader_id: int, count: int, *, wall_ms: float, cpu_ms: float | None
+    ) -> None:
+        """Add the batches of one epoch, made one after the other without workers or by one."""
+        wall_ns = round(wall_ms * 1e6)
+        row = {
+            "run_id": run_id,
+            "loader_id": loader_id,
+            "worker": 0,
+            "epoch": 0,
+            "wall_ns": wall_ns,
+            "cpu_ns": None if cpu_ms is None else round(cpu_ms * 1e6),
+            "samples": 32,
+        }
+        self._insert_many(
+            "fetches", [row | {"seq": seq, "start_ns": seq * wall_ns} for seq in range(count)]
+        )
+
     def gpu(self, run_id: int, utilization: Sequence[float | None], gpu: int = 0) -> None:
         """Add GPU samples, 200 ms apart."""
         self._insert_many(

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from probe.insight import words
 from probe.insight.bootstrap import MIN_STEPS
+from probe.insight.machine import QUIET, SATURATED
 from probe.insight.pairing import Paired
 from probe.insight.pipeline import Handover, Series
 from probe.insight.summary import steady
@@ -31,12 +32,6 @@ _RECEIVING = 0.65
 
 # What the same measurements found, for a recording without workers.
 _TYPICAL = Handover(between=0.15e-3, transit=0.5e-3, receive=0.9e-3)
-
-# With more of the cores busy than this, work waits for a core.
-_SATURATED = 0.9
-
-# Other programs that take more of the cores than this disturb what is measured.
-_QUIET = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +96,22 @@ def recorded_from(
             "The time that workers take for a batch was not recorded in this run: record it again"
             " with this version of probe."
         )
-    if len(counted) < MIN_STEPS:
+    if paired.is_uneven and not len(counted):
         return (
-            f"It takes {MIN_STEPS} steps after warm-up whose fetch was recorded, and there are"
+            "Its workers made unequal numbers of batches, so it is not known which batch came from"
+            " which worker: give each worker the same number of batches."
+        )
+    if len(counted) < MIN_STEPS:
+        verb = "is" if len(counted) == 1 else "are"
+        return (
+            f"It takes {MIN_STEPS} steps after warm-up whose fetch was recorded, and there {verb}"
             f" {words.count(len(counted))}: record a longer run."
         )
     samples = _samples(loader, steps, counted)
     if samples is None:
         return "Neither the size of its batches nor the samples in them were recorded."
+    if not samples:
+        return "Its batches hold no samples, so there is no rate to predict: watch another loader."
     assumptions: list[str] = []
     off, on = _fetch(steps, fetches, paired, counted, assumptions)
     handover = _handover(loader, steps, fetches, paired, counted)
@@ -118,7 +121,7 @@ def recorded_from(
             "Passing a batch from a worker to the loop was not measured and is taken to keep the"
             f" loop busy for {words.ms(_TYPICAL.receive * 1e3)} ms."
         )
-    if cores is not None and (other_cores or 0.0) > _QUIET * cores:
+    if cores is not None and (other_cores or 0.0) > QUIET * cores:
         assumptions.append(
             f"Other programs kept {other_cores:.1f} of the {cores:g} cores busy while this was"
             " recorded: expect other figures on a quiet machine."
@@ -126,7 +129,7 @@ def recorded_from(
     if cores is None:
         cores = float("inf")
         assumptions.append("The number of cores was not recorded: none are taken to be missing.")
-    if busy_cores is not None and busy_cores + (other_cores or 0.0) > _SATURATED * cores:
+    if busy_cores is not None and busy_cores + (other_cores or 0.0) > SATURATED * cores:
         assumptions.append(
             "The cores were busy while this was recorded: what looks like waiting for storage is"
             " taken to be waiting for a core, as far as the number of workers explains it."
@@ -134,10 +137,12 @@ def recorded_from(
         off = np.maximum(off - on * max(0.0, loader.num_workers / cores - 1), 0.0)
     step = steps.step_ns[counted] / 1e9
     loop, copy, ahead, copy_stalls = _loop(steps, counted)
+    kept = _spread(len(counted))
+    if not step.sum() or not (off + on + loop + copy)[kept].sum():
+        return "Neither its batches nor its steps took any time, so there is nothing to replay."
     passing = handover.between + handover.receive if loader.num_workers else 0.0
     elsewhere = float(on.sum()) + len(on) * passing
     loop_cores = _loop_cores(loop, step, elsewhere, cores, busy_cores, ahead, assumptions)
-    kept = _spread(len(counted))
     return Recorded(
         fetch_off=off[kept],
         fetch_on=on[kept],

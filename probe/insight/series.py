@@ -7,13 +7,14 @@ Sums, means and maxima of a bucket are exact; nothing is interpolated or smoothe
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
 from probe.insight.summary import PHASES, steady
-from probe.store.queries import Steps
+from probe.store.queries import Run, Steps
 
 MOST_BUCKETS = 600
 _NS_PER_MS = 1e6
@@ -55,6 +56,14 @@ class Distribution:
 
     ms: NDArray[np.float64]
     share: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class SteadySteps:
+    """Mean step in ms of neighbouring steady steps; `step` numbers the first of each, from 0."""
+
+    step: NDArray[np.int64]
+    ms: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +175,28 @@ def distribution(values_ns: NDArray[np.int64], most: int = MOST_BUCKETS) -> Dist
     return Distribution(kept / _NS_PER_MS, np.searchsorted(ordered, kept, side="right") / max(n, 1))
 
 
+def from_steady_state(steps: Steps, most: int = MOST_BUCKETS) -> SteadySteps:
+    """Number the steady steps from 0, so that two runs can be laid over each other.
+
+    Args:
+        steps: The steps of one loader.
+        most: How many points to return at most.
+    """
+    counted = steps.step_ns[steady(steps)]
+    size = max(1, -(-len(counted) // most))
+    first = np.arange(0, len(counted), size)
+    total = np.add.reduceat(counted, first) if len(first) else np.zeros(0)
+    return SteadySteps(first, total / np.diff(np.append(first, len(counted))) / _NS_PER_MS)
+
+
 def waits(steps: Steps) -> NDArray[np.int64]:
     """Return the waits that percentiles describe, in ns: all but the first step of each epoch."""
     return steps.wait_ns[~steps.epoch_start]
+
+
+def durations(steps: Steps) -> NDArray[np.int64]:
+    """Return the steps that percentiles describe, in ns: all but the first of each epoch."""
+    return steps.step_ns[~steps.epoch_start]
 
 
 def median_step(steps: Steps) -> dict[str, float] | None:
@@ -243,7 +271,15 @@ def staircase(
     return Staircase(known, levels[:-1], levels[0], levels[-1])
 
 
-def overhead_share(overhead_ns: int | None, steps: Steps) -> float | None:
-    """Divide what recording cost by the time of the recorded steps; None if it is not known."""
-    wall_ns = int(steps.step_ns.sum())
-    return overhead_ns / wall_ns if overhead_ns is not None and wall_ns else None
+def overhead_share(run: Run) -> float | None:
+    """Divide what recording cost a run by the time it lasted; None if either is not known."""
+    try:
+        began = datetime.fromisoformat(run.started_at)
+        lasted_s = (
+            datetime.fromisoformat(run.ended_at or run.heartbeat_at) - began
+        ).total_seconds()
+    except (TypeError, ValueError):  # no moments, or some without a time zone
+        return None
+    if run.overhead_ns is None or lasted_s <= 0:
+        return None
+    return run.overhead_ns / (lasted_s * _NS_PER_S)

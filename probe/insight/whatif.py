@@ -22,6 +22,8 @@ PREFETCH_FACTORS = (2, 4)
 
 MOST_WORKERS = 256
 MOST_PREFETCH = 256
+LEAST_CORES = 0.01  # the smallest quota that Linux grants
+MOST_CORES = 100_000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class Setting:
         _within("the batches of a background thread", self.background, 0, MOST_PREFETCH)
         _within("the factor for the batch", self.batch, 0.001, 1000)
         if self.cores is not None:
-            _within("the number of cores", self.cores, 0.1, 100_000)
+            _within("the number of cores", self.cores, LEAST_CORES, MOST_CORES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +103,20 @@ def predict(recorded: Recorded, setting: Setting) -> Prediction:
     Args:
         recorded: The run.
         setting: What to change.
+
+    Raises:
+        ValueError: Nothing would take any time under this setting; one sentence.
     """
     copy = _copy(recorded, setting)
     simulated = simulate(_work(recorded, setting), _pipeline(recorded, setting), len(copy))
     samples = np.full(len(copy), recorded.samples * setting.batch)
     stall = simulated.wait + copy if recorded.copy_stalls else simulated.wait
     wall = float(simulated.step.sum())
+    if not wall > 0:
+        raise ValueError(
+            "nothing would take any time with that: give a factor for storage above 0 or leave the"
+            " copies on the loop's stream"
+        )
     return Prediction(
         num_workers=setting.num_workers,
         prefetch_factor=setting.prefetch_factor if setting.num_workers else None,

@@ -8,6 +8,11 @@ def count(value: float) -> str:
     return f"{value:,.0f}"
 
 
+def plural(number: int, noun: str) -> str:
+    """Write a number of things whose plural ends in s: 1 worker, 8 workers."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def about(value: float) -> str:
     """Write a rough number with two digits that count: 912 becomes 910."""
     return f"{float(f'{value:.1e}'):,.0f}"
@@ -16,6 +21,11 @@ def about(value: float) -> str:
 def ms(value: float) -> str:
     """Write milliseconds without the unit: 1,234 or 57.1 or 0.25."""
     return f"{value:,.{_decimals(value, 100)}f}"
+
+
+def ms_of_ns(value: float) -> str:
+    """Write nanoseconds as milliseconds without the unit."""
+    return ms(value / 1e6)
 
 
 def rate(value: float) -> str:
@@ -49,6 +59,13 @@ def signed_percent(share: float) -> str:
 def times(ratio: float) -> str:
     """Write a ratio without the sign ×, more exactly near 1: 2.3 or 1.46 or 1.013."""
     return f"{ratio:.{3 if 0.9 < ratio < 1.1 else 2 if ratio < 10 else 1}f}"
+
+
+def times_range(low: float, high: float) -> str:
+    """Write an interval of ratios without the sign ×: 1.53–2.30, or one if both read alike."""
+    decimals = 3 if high < 1.1 else 2 if high < 10 else 1
+    ends = f"{low:.{decimals}f}", f"{high:.{decimals}f}"
+    return ends[0] if ends[0] == ends[1] else "–".join(ends)
 
 
 def _decimals(value: float, whole_from: float) -> int:

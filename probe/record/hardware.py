@@ -122,17 +122,20 @@ class Host:
         if now() - before < _TREE_PERIOD_NS:
             return None
         self._tree = (at, busy) = (now(), self._tree_seconds())
-        # What a child that has ended since did in its last moments is not known.
-        spent = sum(spent - seconds.get(process, 0.0) for process, spent in busy.items())
-        return _share(spent / ((at - before) / 1e9 * self._usable))
+        return _share((busy - seconds) / ((at - before) / 1e9 * self._usable))
 
-    def _tree_seconds(self) -> dict[tuple[int, float], float]:
-        """Return the CPU time of this process and each of its children, by pid and start."""
-        found = {}
+    def _tree_seconds(self) -> float:
+        """Return the CPU time of this process and its children, so far.
+
+        What a child has spent stays in the sum when it ends: whoever waited for it inherits that.
+        """
+        found = 0.0
         for process in (self._process, *self._process.children(recursive=True)):
             try:
                 times = process.cpu_times()
-                found[process.pid, process.create_time()] = times.user + times.system
+                found += times.user + times.system
+                found += getattr(times, "children_user", 0.0)
+                found += getattr(times, "children_system", 0.0)
             except self._psutil.Error:
                 continue
         return found

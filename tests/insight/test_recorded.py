@@ -10,6 +10,7 @@ import pytest
 from replays import no_fetches, record
 from sides import make_loader, make_steps
 
+from probe.insight.pairing import Paired
 from probe.insight.recorded import Recorded, recorded_from
 from probe.store.queries import Fetches, Steps
 
@@ -162,3 +163,48 @@ def test_what_cannot_be_replayed_is_one_sentence(
     assert isinstance(said, str)
     assert reason in said
     assert said.endswith(".")
+
+
+def test_nothing_that_took_no_time_is_replayed() -> None:
+    steps = make_steps(N, wait_ms=0.0, compute_ms=0.0)
+    said = recorded_from(make_loader(num_workers=0), steps, no_fetches(), 2.0)
+    assert said == (
+        "Neither its batches nor its steps took any time, so there is nothing to replay."
+    )
+    loader, steps, fetches = record(N, fetch_ms=0.0, loop_ms=0.0, workers=0)
+    waited = replace(steps, step_ns=np.full(N, 5_000_000), wait_ns=np.full(N, 5_000_000))
+    assert recorded_from(loader, waited, fetches, 2.0) == said
+
+
+def test_batches_without_samples_have_no_rate() -> None:
+    steps = replace(make_steps(N, wait_ms=8.0, compute_ms=4.0), samples=np.zeros(N))
+    said = recorded_from(make_loader(num_workers=0), steps, no_fetches(), 2.0)
+    assert isinstance(said, str)
+    assert "hold no samples" in said
+
+
+def test_one_step_is_in_the_singular() -> None:
+    said = recorded_from(
+        make_loader(num_workers=0), make_steps(21, wait_ms=8.0, compute_ms=4.0), no_fetches(), 2.0
+    )
+    assert said == (
+        "It takes 20 steps after warm-up whose fetch was recorded, and there is 1: record a longer"
+        " run."
+    )
+
+
+@pytest.mark.parametrize("ended_after", [0, 10])
+def test_workers_that_end_early_leave_nothing_to_pair(ended_after: int) -> None:
+    loader, steps, fetches = record(N, fetch_ms=5.0, loop_ms=4.0, workers=2)
+    kept = (fetches.worker == 0) | (fetches.seq < ended_after)
+    columns = {name: getattr(fetches, name)[kept] for name in Fetches.__slots__}
+    uneven = Paired.of(loader, steps, Fetches(**columns))
+    assert uneven.is_uneven
+    assert (uneven.made == -1).all()
+    said = recorded_from(loader, steps, Fetches(**columns), 2.0)
+    assert isinstance(said, str)
+    assert said.startswith("Its workers made unequal numbers of batches")
+    # A loop that was left early: the tasks under way are all that differs.
+    left = (fetches.worker == 0) | (fetches.seq < int(fetches.seq.max()) - 2)
+    columns = {name: getattr(fetches, name)[left] for name in Fetches.__slots__}
+    assert not Paired.of(loader, steps, Fetches(**columns)).is_uneven

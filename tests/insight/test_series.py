@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import astuple
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from recordings import Recording
+from recordings import RUN, Recording
+from sides import make_run
 
 from probe.insight import series
 from probe.insight.summary import PHASES
@@ -151,10 +153,25 @@ def test_stairs_with_an_unknown_step_are_not_built() -> None:
     assert series.staircase(unknown, known) is None
 
 
-def test_the_cost_of_recording_is_a_share_of_the_steps(tmp_path: Path) -> None:
-    steps = read(tmp_path / "a.db", wait_ms=[10.0] * 100)
-    assert series.overhead_share(1_000_000, steps) == pytest.approx(0.001)
-    assert series.overhead_share(None, steps) is None
+def test_the_cost_of_recording_is_a_share_of_the_time_that_the_run_lasted() -> None:
+    lasted = {"started_at": "2026-01-02T03:04:00+00:00", "overhead_ns": 60_000_000}
+    ended = make_run(**lasted, ended_at="2026-01-02T03:05:00+00:00")
+    assert series.overhead_share(ended) == pytest.approx(0.001)
+    killed = make_run(**lasted, ended_at=None, heartbeat_at="2026-01-02T03:04:06+00:00")
+    assert series.overhead_share(killed) == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"overhead_ns": None},
+        {"started_at": "soon"},
+        {"started_at": "2026-01-02T03:04:05"},
+        {"ended_at": RUN["started_at"]},
+    ],
+)
+def test_an_unknown_cost_or_duration_has_no_share(columns: dict[str, Any]) -> None:
+    assert series.overhead_share(make_run(**columns)) is None
 
 
 def test_a_loader_without_steps_has_empty_series(tmp_path: Path) -> None:
@@ -168,4 +185,14 @@ def test_a_loader_without_steps_has_empty_series(tmp_path: Path) -> None:
     assert len(series.distribution(series.waits(steps)).ms) == 0
     assert series.median_step(steps) is None
     assert series.by_epoch(steps) == []
-    assert series.overhead_share(5, steps) is None
+
+
+def test_steady_steps_are_numbered_from_the_first_past_warm_up(tmp_path: Path) -> None:
+    waits = [99.0] * 20 + [float(i) for i in range(100)]
+    steps = read(tmp_path / "a.db", wait_ms=waits, epoch_length=60)
+    found = series.from_steady_state(steps, most=10)
+    counted = [wait for i, wait in enumerate(waits) if i >= 20 and i % 60]
+    assert found.step.tolist() == list(range(0, 99, 10))
+    assert found.ms[0] == pytest.approx(np.mean(counted[:10]))
+    assert found.ms[-1] == pytest.approx(np.mean(counted[90:]))  # the last bucket is shorter
+    assert len(series.from_steady_state(read(tmp_path / "b.db", wait_ms=[1.0] * 20)).step) == 0

@@ -76,6 +76,10 @@ def test_the_missing_steps_follow_from_the_width_of_the_interval() -> None:
     # The interval reaches twice as far as the border: four times the 100 counted steps are needed.
     wide = replace(summarize(make_loader(), steps), stall_share_ci=(0.04, 0.08))
     assert "About 300 more steps would decide." in judge(wide, steps).sentence
+    just = replace(summarize(make_loader(), steps), stall_share_ci=(0.0499, 0.07))
+    assert "About 2 more steps would decide." in judge(just, steps).sentence
+    just = replace(just, stall_share_ci=(0.05 - 1e-9, 0.07))
+    assert "About 1 more step would decide." in judge(just, steps).sentence
 
 
 def test_a_share_on_the_border_is_not_promised_a_decision() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from replays import record
 
+from probe.insight.pipeline import Handover
 from probe.insight.recorded import Recorded, recorded_from
 from probe.insight.whatif import Setting, predict, whatif
 
@@ -161,3 +162,17 @@ def test_45_settings_of_a_long_run_take_less_than_two_seconds() -> None:
     points = whatif(found, (0, 1, 2, 3, 4, 6, 8, 12, 16, 24), (1, 2, 4, 8, 16)).points
     assert len(points) == 46
     assert time.process_time() - began < 2
+
+
+def test_a_setting_under_which_nothing_takes_time_is_one_sentence() -> None:
+    waits = replace(recorded(cpu_share=0.0), loop=np.zeros(N - 20))
+    waits = replace(waits, handover=Handover())
+    with pytest.raises(ValueError, match="give a factor for storage above 0"):
+        whatif(waits, storage=0.0)
+    assert whatif(waits, storage=0.5).ceiling is None
+
+
+def test_the_smallest_quota_can_be_asked_for() -> None:
+    assert rate(recorded(cpu_share=1.0), 1, cores=0.01) == pytest.approx(
+        0.01 * 32 / 0.020, rel=0.01
+    )

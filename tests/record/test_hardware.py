@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from probe.record import hardware
 from probe.record.cores import usable_cores
 from probe.record.gpus import Nvml, open_nvml
-from probe.record.hardware import Sampler
+from probe.record.hardware import Host, Sampler
 
 
 class ScriptedGpus:
@@ -150,3 +153,18 @@ def test_the_quota_of_a_container_counts(
     monkeypatch.setattr("probe.record.cores._MEMBERSHIP", tmp_path / "membership")
     monkeypatch.setattr("probe.record.cores.allowed_cores", lambda: [0, 1])
     assert usable_cores() == (2.0 if cores is None else cores)
+
+
+def test_processes_that_come_and_go_between_two_samples_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hardware, "_TREE_PERIOD_NS", 0)
+    host = Host()
+    spent = time.perf_counter()
+    work = "import time\nwhile time.process_time() < 0.3: pass"
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", work], check=True)
+    tree = host.sample()[1]
+    wall = time.perf_counter() - spent
+    assert tree is not None
+    assert tree >= 0.55 / (wall * 1.1 * usable_cores())
