@@ -6,9 +6,10 @@
 """
 
 from probe import prefetch
+from probe.race import race
 from probe.record.blocks import copy, exclude
 from probe.run import run
 from probe.watch import watch
 
-__all__ = ["copy", "exclude", "prefetch", "run", "watch"]
+__all__ = ["copy", "exclude", "prefetch", "race", "run", "watch"]
 __version__ = "0.1.0"

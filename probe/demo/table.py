@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from probe.insight import words
-from probe.insight.compare import CANNOT_TELL, FASTER, NO_DIFFERENCE, SLOWER, Comparison
+from probe.insight.compare import Comparison
+from probe.insight.throughput import CANNOT_TELL, FASTER, NO_DIFFERENCE, SLOWER
 from probe.report import RunReport, comparison, report
 from probe.store.queries import Store, StoreError
 

@@ -17,6 +17,19 @@ from probe.demo.scenarios import Scenario, Strategy
 _BATCHES_PER_EPOCH = 200
 
 
+def dataloader(scenario: Scenario, pictures: Pictures, **settings: Any) -> DataLoader[Any]:
+    """Build the `DataLoader` of a scenario; the settings are arguments of its own."""
+    return DataLoader(
+        pictures,
+        batch_size=scenario.batch_size,
+        # The files are few; drawing with replacement gives epochs of a usual length.
+        sampler=RandomSampler(
+            pictures, replacement=True, num_samples=scenario.batch_size * _BATCHES_PER_EPOCH
+        ),
+        **settings,
+    )
+
+
 def loader(
     strategy: Strategy, scenario: Scenario, pictures: Pictures, device: torch.device
 ) -> Iterable[Any]:
@@ -28,13 +41,9 @@ def loader(
         pictures: The dataset.
         device: Where the training happens.
     """
-    batches: Iterable[Any] = DataLoader(
+    batches: Iterable[Any] = dataloader(
+        scenario,
         pictures,
-        batch_size=scenario.batch_size,
-        # The files are few; drawing with replacement gives epochs of a usual length.
-        sampler=RandomSampler(
-            pictures, replacement=True, num_samples=scenario.batch_size * _BATCHES_PER_EPOCH
-        ),
         num_workers=strategy.workers,
         prefetch_factor=scenario.prefetch_factor if strategy.workers else None,
         persistent_workers=strategy.workers > 0,
@@ -47,16 +56,11 @@ def loader(
     return probe.watch(batches)
 
 
-def train(
-    loader: Iterable[Any], device: torch.device, seconds: float, show: Callable[..., object]
-) -> None:
-    """Train a small convolutional network for a while, always from the same start.
+def training(device: torch.device) -> Callable[[Any], None]:
+    """Return the training step of a small convolutional network, always from the same start.
 
     Args:
-        loader: Batches of pictures and labels; read again when it ends.
         device: Where to train.
-        seconds: For how long.
-        show: Called after each step with the seconds so far as `completed`.
     """
     torch.manual_seed(0)
     model = nn.Sequential(
@@ -72,17 +76,37 @@ def train(
     ).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     loss_of = nn.CrossEntropyLoss()
+
+    def step(batch: Any) -> None:
+        pictures, labels = batch
+        if device.type != "cpu":
+            with probe.copy():
+                pictures = pictures.to(device, non_blocking=True)
+                labels = labels.to(device, non_blocking=True)
+        loss = loss_of(model(pictures.permute(0, 3, 1, 2).float() / 255), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def train(
+    loader: Iterable[Any], device: torch.device, seconds: float, show: Callable[..., object]
+) -> None:
+    """Train for a while.
+
+    Args:
+        loader: Batches of pictures and labels; read again when it ends.
+        device: Where to train.
+        seconds: For how long.
+        show: Called after each step with the seconds so far as `completed`.
+    """
+    step = training(device)
     began = time.monotonic()
     while True:
-        for pictures, labels in loader:
-            if device.type != "cpu":
-                with probe.copy():
-                    pictures = pictures.to(device, non_blocking=True)
-                    labels = labels.to(device, non_blocking=True)
-            loss = loss_of(model(pictures.permute(0, 3, 1, 2).float() / 255), labels)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+        for batch in loader:
+            step(batch)
             elapsed = time.monotonic() - began
             show(completed=elapsed)
             if elapsed >= seconds:
