@@ -54,7 +54,7 @@ def step_bar(phases_ms: Mapping[str, float], shares: Mapping[str, float]) -> go.
         range=[0, 100], tickvals=ticks, ticktext=[f"{tick} %" for tick in ticks], fixedrange=True
     )
     figure.update_yaxes(visible=False, fixedrange=True)
-    figure = _finish(figure, height=170)
+    figure = finish(figure, height=170)
     below = {"y": -0.45, "yanchor": "top"}
     return figure.update_layout(margin={"l": 20, "r": 24}, legend=below)
 
@@ -124,7 +124,7 @@ def timeline(
     figure.update_layout(barmode="stack", bargap=0, hovermode="x", uirevision="timeline")
     figure.update_xaxes(title_text="seconds since the run began", row=1 + len(below), col=1)
     figure.update_yaxes(fixedrange=True)
-    return _finish(figure, height=340 + 110 * len(below))
+    return finish(figure, height=340 + 110 * len(below))
 
 
 def wait_distribution(waits: Distribution, marks: Mapping[str, float]) -> go.Figure:
@@ -152,7 +152,7 @@ def wait_distribution(waits: Distribution, marks: Mapping[str, float]) -> go.Fig
             marker={"color": NEUTRAL, "size": 11, "symbol": symbol},
             hovertemplate=f"{name} {ms(at_ms)}<extra></extra>",
         )
-    ticks = _log_ticks(max(waits.ms[0], SHORTEST_MS), max(waits.ms[-1], SHORTEST_MS))
+    ticks = log_ticks(max(waits.ms[0], SHORTEST_MS), max(waits.ms[-1], SHORTEST_MS))
     figure.update_xaxes(
         title_text="wait, ms (logarithmic)",
         type="log",
@@ -166,7 +166,7 @@ def wait_distribution(waits: Distribution, marks: Mapping[str, float]) -> go.Fig
         tickvals=[0, 25, 50, 75, 100],
         fixedrange=True,
     )
-    return _finish(figure, height=300)
+    return finish(figure, height=300)
 
 
 def waterfall(baseline: str, candidate: str, stairs: Staircase) -> go.Figure:
@@ -209,16 +209,18 @@ def waterfall(baseline: str, candidate: str, stairs: Staircase) -> go.Figure:
         range=[0, max(*starts, *ends) * room_for_labels],
         fixedrange=True,
     )
-    return _finish(figure, height=320)
+    return finish(figure, height=320)
 
 
-def _log_ticks(low: float, high: float) -> list[float]:
+def log_ticks(low: float, high: float) -> list[float]:
+    """Return where a logarithmic axis has its labels."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     factors = (1, 2, 5) if len(decades) <= 4 else (1,)
     return [factor * 10.0**decade for decade in decades for factor in factors]
 
 
-def _finish(figure: go.Figure, height: int) -> go.Figure:
+def finish(figure: go.Figure, height: int) -> go.Figure:
+    """Give a figure the looks that all of them share."""
     figure.update_layout(
         height=height,
         margin={"l": 8, "r": 16, "t": 8, "b": 8},

@@ -15,6 +15,7 @@ page = st.navigation(
         st.Page("views/runs.py", title="Runs", default=True),
         st.Page("views/run.py", title="Run", url_path="run"),
         st.Page("views/compare.py", title="Compare", url_path="compare"),
+        st.Page("views/whatif.py", title="What if", url_path="whatif"),
     ],
     position="top",
 )

@@ -19,6 +19,7 @@ import streamlit as st
 from probe import forecast as forecasts
 from probe import report
 from probe.forecast import Forecast, Replay
+from probe.insight.board import Board
 from probe.insight.compare import Comparison
 from probe.store.queries import GpuSamples, HostSamples, Loader, Run, Steps, Store
 
@@ -115,6 +116,20 @@ def comparison(baseline: Run, candidate: Run) -> Comparison:
         return _comparison(*keys, store, baseline, candidate)
 
 
+def consumer(run: Run) -> Loader:
+    """Return the loader that the verdict on a run is about, which comparisons look at."""
+    found = run_report(run)
+    assert found.consumer is not None  # else there is no comparison
+    return found.rows[found.loaders.index(found.consumer)]
+
+
+def board(runs: Sequence[Run]) -> Board:
+    """Set the strategies of several runs against that of the first."""
+    with _open() as store:
+        keys = tuple(_key(store, run) for run in runs)
+        return _board(keys, len(store.runs()), store, runs)
+
+
 def replay(run: Run) -> Replay:
     """Prepare a run for what-if questions; raises StoreError if it cannot be replayed."""
     with _open() as store:
@@ -156,6 +171,11 @@ def _comparison(
     baseline_key: _Key, candidate_key: _Key, _store: Store, _baseline: Run, _candidate: Run
 ) -> Comparison:
     return report.comparison(_store, _baseline, _candidate)
+
+
+@st.cache_data(max_entries=50, show_spinner=False)
+def _board(keys: tuple[_Key, ...], count: int, _store: Store, _runs: Sequence[Run]) -> Board:
+    return report.board(_store, _runs)
 
 
 @st.cache_data(max_entries=16, show_spinner=False)

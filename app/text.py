@@ -51,6 +51,11 @@ def signed_ms(value: float | None) -> str:
     return NOT_MEASURED if value is None else f"{words.signed_ms(value)} ms"
 
 
+def rate(per_second: float | None) -> str:
+    """Write samples per second with their unit."""
+    return NOT_MEASURED if per_second is None else f"{words.rate(per_second)} samples/s"
+
+
 def percent(share: float | None) -> str:
     """Write a share of 0–1 in percent."""
     return NOT_MEASURED if share is None else words.percent(share)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 _HERE = Path(__file__).resolve().parent
 # In an installed wheel, and in a checkout.
-_APPS = (_HERE / "_app" / "main.py", _HERE.parent / "app" / "main.py")
+_APPS = (_HERE / "_app", _HERE.parent / "app")
 
 
 def launch(db: Path | None, port: int | None = None, headless: bool = False) -> int:
@@ -42,9 +42,13 @@ def launch(db: Path | None, port: int | None = None, headless: bool = False) -> 
         signal.signal(signal.SIGTERM, before)
 
 
+def app_file(name: str) -> Path:
+    """Find a program of the dashboard's folder."""
+    return next(folder / name for folder in _APPS if (folder / name).is_file())
+
+
 def _command(db: Path | None, port: int | None, headless: bool) -> list[str]:
-    app = next(path for path in _APPS if path.is_file())
-    command = [sys.executable, "-m", "streamlit", "run", str(app)]
+    command = [sys.executable, "-m", "streamlit", "run", str(app_file("main.py"))]
     command += ["--server.address", "127.0.0.1", "--browser.gatherUsageStats", "false"]
     if port is not None:
         command += ["--server.port", str(port)]

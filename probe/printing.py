@@ -7,7 +7,7 @@ taken out, and nothing in it is read as markup.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich import box
@@ -15,8 +15,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from probe import tables
+from probe.forecast import Forecast
 from probe.insight import words
+from probe.insight.board import Board
+from probe.insight.causes import Cause
 from probe.insight.compare import Comparison
+from probe.insight.conditions import Outcome
 from probe.insight.summary import PHASES, LoaderSummary, Times
 from probe.report import RunReport
 from probe.store.queries import Loader
@@ -48,23 +53,29 @@ def runs(rows: list[dict[str, Any]]) -> None:
             _count(row["samples_per_s"]),
             _percent(row["stall_share"]),
             _percent(row["gpu_utilization"]),
-            row["class"],
+            " · ".join(part for part in (row["class"], row["cause"]) if part),
         )
         _add(table, cells)
     _print(table)
     _line(f"{_MISSING} was not measured. `probe show RUN` says why a run waits.")
 
 
-def show(found: RunReport, loaders: list[Loader]) -> None:
-    """Print the report on a run; `loaders` are its loaders, in the report's order."""
+def show(found: RunReport) -> None:
+    """Print the report on a run."""
     run = found.run
     _line(" · ".join(part for part in (run.label, run.strategy, run.status, run.device) if part))
     _line(found.verdict.sentence)
     for evidence in found.verdict.evidence:
         _line(f"  {evidence}")
-    for loader, summary in zip(loaders, found.loaders, strict=True):
+    for rank, cause in enumerate(found.verdict.causes, 1):
+        _cause(rank, cause)
+    for loader, summary in zip(found.rows, found.loaders, strict=True):
         _loader(loader, summary)
     _line("")
+    if found.queue is not None and (line := found.queue.sentence):
+        _line(line)
+    for stage in found.stages:
+        _line(stage.sentence)
     for pair in found.overlaps:
         _line(pair.sentence)
     utilization = found.gpu_utilization
@@ -81,33 +92,77 @@ def show(found: RunReport, loaders: list[Loader]) -> None:
     )
 
 
-def comparison(found: Comparison) -> None:
-    """Print what changed between two runs."""
+def _cause(rank: int, cause: Cause) -> None:
+    _line("")
+    _line(
+        f"{rank}. {cause.title}: {words.percent(cause.share)} of the stall,"
+        f" confidence {cause.confidence}"
+    )
+    _line(f"   {cause.evidence}")
+    _line(f"   {cause.advice}")
+
+
+def comparison(found: Comparison, outcomes: Sequence[Outcome] = ()) -> None:
+    """Print what changed between two runs, and what became of the conditions that were asked."""
     _line(found.sentence)
+    for outcome in outcomes:
+        _line(outcome.sentence)
     for warning in found.warnings:
         _line(f"  Note: {warning}")
     _line("")
-    table = _table("ms a step", found.baseline, found.candidate, "change", "95 %", numbers_from=1)
-    for phase in (*PHASES, "step"):
-        delta = found.step_ms_delta if phase == "step" else found.phases_ms_delta[phase]
-        interval = found.step_ms_ci if phase == "step" else found.phases_ms_ci[phase]
+    _sheet(tables.changes(found))
+    _sheet(tables.figures(found))
+    if found.differs:
+        _line("Differs:")
+        for name, before, after in tables.differences(found).rows:
+            _line(f"  {name}: {before} → {after}")
+    else:
+        _line("No recorded setting differs.")
+    if found.alike:
+        _line(f"Same: {', '.join(found.alike)}.")
+
+
+def board(found: Board) -> None:
+    """Print several strategies against a baseline."""
+    _line(found.sentence)
+    _line("")
+    _sheet(tables.board(found))
+    if found.ceiling is not None:
+        _line(f"Ceiling, batches from memory: {words.rate(found.ceiling)} {found.unit}.")
+    for note in found.notes:
+        _line(f"Note: {note}")
+
+
+def forecast(forecast: Forecast) -> None:
+    """Print what other settings are predicted to give, and how good such predictions were."""
+    found = forecast.predicted
+    _line(found.sentence)
+    for assumption in found.assumptions:
+        _line(f"  Note: {assumption}")
+    _line("")
+    heads = ("workers", "prefetch_factor", "samples/s", "95 %", "stall", "measured")
+    table = _table(*heads, numbers_from=0)
+    table.add_column("")
+    for point in found.points:
+        interval = point.samples_per_s_ci
+        measured = [run for run in forecast.measured if run.has_setting(point)]
         cells = (
-            phase,
-            _ms(found.baseline_ms[phase]),
-            _ms(found.candidate_ms[phase]),
-            _MISSING if delta is None else words.signed_ms(delta),
-            _MISSING
-            if interval is None
-            else f"{words.signed_ms(interval[0])} to {words.signed_ms(interval[1])}",
+            str(point.num_workers),
+            _MISSING if point.prefetch_factor is None else str(point.prefetch_factor),
+            words.rate(point.samples_per_s),
+            _MISSING if interval is None else "–".join(map(words.rate, interval)),
+            words.percent(point.stall_share),
+            ", ".join(words.rate(run.samples_per_s) for run in measured) or _MISSING,
+            "smallest that is enough" if point == found.recommended else "",
         )
         _add(table, cells)
     _print(table)
-    if not found.differs:
-        _line("No recorded setting differs.")
-        return
-    _line("Differs:")
-    for difference in found.differs:
-        _line(f"  {difference.setting}: {_setting(difference.a)} → {_setting(difference.b)}")
+    ceiling = found.ceiling
+    _line(
+        f"Recorded: {words.rate(found.recorded_samples_per_s)} samples/s. Ceiling, a loop that"
+        f" never waits: {'none' if ceiling is None else f'{words.rate(ceiling)} samples/s'}."
+    )
+    _line(forecast.calibration.sentence)
 
 
 def _loader(loader: Loader, summary: LoaderSummary) -> None:
@@ -127,6 +182,13 @@ def _loader(loader: Loader, summary: LoaderSummary) -> None:
         times: Times = getattr(summary, f"{phase}_ms")
         values = (times.mean, times.p50, times.p95, times.p99, times.max, times.total)
         _add(table, (phase, *(_ms(value) for value in values)))
+    _print(table)
+
+
+def _sheet(found: tables.Table) -> None:
+    table = _table(*found.head, numbers_from=found.numbers_from)
+    for row in found.rows:
+        _add(table, row)
     _print(table)
 
 
@@ -166,9 +228,3 @@ def _percent(value: float | None) -> str:
 
 def _count(value: float | None) -> str:
     return _MISSING if value is None else words.count(value)
-
-
-def _setting(value: object) -> str:
-    if value is None:
-        return "not recorded"
-    return " › ".join(str(item) for item in value) if isinstance(value, list) else str(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -54,7 +55,7 @@ def test_show_says_the_verdict_the_phases_and_its_own_cost(path: Path) -> None:
     assert wait == ["wait", "59.9", "62.7", "62.7", "62.7", "62.7", "23,940"]
     assert "epoch start 57.0 ms" in found.stdout
     assert "GPU utilization: 30 % on average, coarse" in found.stdout
-    assert "Recording cost: 0.02 % of the run; 0 steps dropped." in found.stdout
+    assert "Recording cost: 0.01 % of the run; 0 steps dropped." in found.stdout
 
 
 def test_runs_lists_every_run(path: Path) -> None:
@@ -72,7 +73,7 @@ def test_compare_says_who_wins_where_the_time_went_and_what_differs(path: Path) 
     assert found.stdout.startswith("w4 against baseline: 2.59 × samples/s (95 %: 2.5")
     assert "Saved 58.8 ms a step: wait −58.8, copy 0, compute 0, other 0." in found.stdout
     assert "  num_workers: 0 → 4\n" in found.stdout
-    (step,) = (line for line in found.stdout.splitlines() if line.strip().startswith("step "))
+    step, *_ = (line for line in found.stdout.splitlines() if line.strip().startswith("step "))
     assert step.split()[:4] == ["step", "95.9", "37.1", "−58.8"]
 
 
@@ -256,3 +257,103 @@ def test_a_path_that_cannot_be_is_one_sentence(db: str) -> None:
     assert ran.returncode == 2
     assert ran.stderr.startswith("probe: ")
     assert ran.stderr.count("\n") == 1
+
+
+def record_many(path: Path, **waits: float) -> None:
+    with Recording(path) as recording:
+        for name, wait in waits.items():
+            run = recording.run(name, strategy=name)
+            recording.steps(run, recording.loader(run), wait_ms=[wait] * 100, compute_ms=20.0)
+
+
+def test_several_runs_are_ranked_against_the_first(tmp_path: Path) -> None:
+    record_many(tmp_path / "probe.db", plain=20.0, thread=5.0, workers=1.0)
+    found = probe("compare", "plain", "thread", "workers")
+    assert found.exit_code == 0
+    assert found.stdout.startswith("workers reached most: 1.90 × the samples/s of plain")
+    rows = [line.split() for line in found.stdout.splitlines() if " faster " in line]
+    assert [row[:4] for row in rows] == [
+        ["thread", "1,280", "1", "1.60"],
+        ["workers", "1,524", "1", "1.90"],
+    ]
+    assert "Holm's method" in found.stdout
+    parsed = json.loads(probe("compare", "plain", "thread", "workers", "--json").stdout)
+    assert [entry["verdict"] for entry in parsed["entries"]] == ["baseline", "faster", "faster"]
+    assert probe("compare", "plain", "thread", "workers", "--markdown").stdout.startswith(
+        "**workers"
+    )
+
+
+@pytest.mark.parametrize(
+    ("conditions", "status", "said"),
+    [
+        (["throughput < 0.97"], 0, "Passes: throughput < 0.97: throughput is 1.90 (95 %)."),
+        (["throughput < 2"], 1, "Fails: throughput < 2"),
+        (["throughput < 0.97", "stall > 4%"], 1, "Fails: stall > 4%: stall is 4.8"),
+        (["throughput < 0.97", "stall > 6 %"], 0, "Passes: stall > 6 %"),
+    ],
+)
+def test_conditions_decide_the_exit_status(
+    tmp_path: Path, conditions: list[str], status: int, said: str
+) -> None:
+    record_many(tmp_path / "probe.db", plain=20.0, workers=1.0)
+    options = [part for text in conditions for part in ("--fail-if", text)]
+    found = probe("compare", "plain", "workers", *options)
+    assert found.exit_code == status
+    assert said in found.stdout
+    parsed = probe("compare", "plain", "workers", "--json", *options)
+    assert parsed.exit_code == status
+    outcomes = json.loads(parsed.stdout)["conditions"]
+    assert [outcome["condition"] for outcome in outcomes] == conditions
+    assert any(outcome["holds"] for outcome in outcomes) == (status == 1)
+
+
+def test_what_cannot_be_told_is_status_3_unless_something_fails(tmp_path: Path) -> None:
+    with Recording(tmp_path / "probe.db") as recording:
+        source = random.Random(7)
+        uneven = [source.expovariate(0.05) for _ in range(200)]
+        for name, waits in (("plain", [20.0] * 200), ("noisy", uneven)):
+            run = recording.run(name)
+            recording.steps(run, recording.loader(run), wait_ms=waits, compute_ms=5.0)
+    assert probe("compare", "plain", "noisy", "--fail-if", "throughput < 1").exit_code == 3
+    both = ("--fail-if", "throughput < 1", "--fail-if", "stall > 50%")
+    assert probe("compare", "plain", "noisy", *both).exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ("compare", "baseline", "w4", "--fail-if", "speed < 1"),
+            "--fail-if is 'speed < 1': write",
+        ),
+        (("compare", "1", "2", "1", "--fail-if", "stall > 1"), "--fail-if is about two runs"),
+        (("compare", "1", "2", "--json", "--markdown"), "are both given: choose one"),
+        (("compare", "baseline"), "Missing argument"),
+    ],
+)
+def test_a_comparison_that_cannot_be_is_one_sentence(
+    path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    found = probe(*arguments)
+    assert found.exit_code == 2
+    assert found.stdout == ""
+    assert said in found.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [("runs",), ("show", "odd"), ("whatif", "odd", "--workers", "0")]
+)
+def test_json_is_strict_whatever_was_recorded(path: Path, arguments: tuple[str, ...]) -> None:
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    with Recording(path) as recording:
+        config = {"cores": float("nan"), "lr": float("inf"), "list": [float("nan"), 1.5]}
+        run = recording.run("odd", uid="odd", config=config)
+        recording.steps(run, recording.loader(run), wait_ms=[5.0] * 60, compute_ms=0.0)
+    found = probe(*arguments, "--json")
+    assert found.exit_code == 0, found.output
+    shown = json.loads(found.stdout, parse_constant=refuse)
+    if arguments[0] == "show":
+        assert shown["run"]["config"] == {"cores": None, "lr": None, "list": [None, 1.5]}

@@ -118,6 +118,17 @@ def test_bad_input_is_one_sentence(path: Path, arguments: tuple[str, ...], said:
     assert found.stderr.count("\n") == 1
 
 
+def test_a_setting_in_which_nothing_takes_time_is_one_sentence(path: Path) -> None:
+    with Recording(path) as recording:
+        run = recording.run("waits", uid="waits")
+        loader = recording.loader(run)
+        recording.steps(run, loader, wait_ms=[5.0] * 200)
+        recording.fetches(run, loader, 200, wall_ms=5.0, cpu_ms=0.0)
+    found = probe("whatif", "waits", "--storage", "0", "--workers", "0")
+    assert (found.exit_code, found.stderr.count("\n")) == (2, 1)
+    assert found.stderr.startswith("probe: nothing would take any time with that: give")
+
+
 def test_a_run_that_cannot_be_replayed_says_why(path: Path) -> None:
     with Recording(path) as recording:
         run = recording.run(HOSTILE, uid="hostile")

@@ -49,7 +49,7 @@ def test_importing_probe_loads_nothing_heavy() -> None:
 
 
 def test_the_public_names_are_there() -> None:
-    assert sorted(probe.__all__) == ["copy", "exclude", "prefetch", "run", "watch"]
+    assert sorted(probe.__all__) == ["copy", "exclude", "prefetch", "race", "run", "watch"]
     assert all(callable(getattr(probe, name)) for name in probe.__all__ if name != "prefetch")
     assert callable(probe.prefetch.background)
     assert callable(probe.prefetch.to_device)

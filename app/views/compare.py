@@ -5,14 +5,18 @@ from __future__ import annotations
 import streamlit as st
 
 import charts
+import charts_compare
 import store
 import text
+from probe import tables
 from probe.insight import series
+from probe.insight.board import Board
 from probe.insight.compare import Comparison
+from probe.insight.summary import PHASES
 from probe.store.queries import Run, StoreError
+from probe.tables import Table
 
 MS = st.column_config.NumberColumn(format="%.2f")
-SIGNED_MS = st.column_config.NumberColumn(format="%+.2f")
 
 
 def pick_runs(runs: list[Run]) -> list[Run]:
@@ -20,10 +24,15 @@ def pick_runs(runs: list[Run]) -> list[Run]:
     by_uid = {run.uid: run for run in runs}
 
     def follow() -> None:
-        st.query_params["run"] = st.session_state.compared
+        # Nothing chosen is a choice too: then the two newest are not proposed again.
+        st.query_params["run"] = st.session_state.compared or [""]
 
+    named = st.query_params.get_all("run")
+    if not named:
+        # The older of the two is the baseline: people record what they have before they change it.
+        named = [run.uid for run in sorted(runs[:2], key=lambda run: (run.started_at, run.id))]
     current = []
-    for reference in st.query_params.get_all("run"):
+    for reference in filter(None, named):
         try:
             current.append(store.find(reference).uid)
         except StoreError as error:
@@ -40,122 +49,124 @@ def pick_runs(runs: list[Run]) -> list[Run]:
     return [by_uid[uid] for uid in st.session_state.compared]
 
 
-def show_throughput(runs: list[Run], comparisons: list[Comparison]) -> None:
-    """Set each run against the baseline, in one table."""
-    reports = [store.run_report(run) for run in runs]
-    intervals = [comparison.throughput_ci for comparison in comparisons]
+def show_table(table: Table, key: str, alt: str) -> None:
+    """Show a table of text; two runs may have one name, so columns are told apart by position."""
+    names = [f"{i}" for i in range(len(table.head))]
     st.dataframe(
-        {
-            "run": [run.label for run in runs],
-            "verdict": ["baseline", *(comparison.verdict for comparison in comparisons)],
-            "samples/s": [report.consumer and report.consumer.samples_per_s for report in reports],
-            "× baseline": [1.0, *(comparison.throughput_ratio for comparison in comparisons)],
-            "95 % from": [None, *(interval and interval[0] for interval in intervals)],
-            "95 % to": [None, *(interval and interval[1] for interval in intervals)],
-            "Δ step, ms": [None, *(comparison.step_ms_delta for comparison in comparisons)],
-            "stall": [
-                report.consumer and text.in_percent(report.consumer.stall_share)
-                for report in reports
-            ],
-            "strategy": [run.strategy or "–" for run in runs],
-        },
-        key="throughput",
+        {name: [row[i] for row in table.rows] for i, name in enumerate(names)},
+        key=key,
         hide_index=True,
-        placeholder="–",
-        alt="Throughput of each run, and its ratio to the baseline with a 95 % interval",
+        height="content",
+        alt=alt,
         column_config={
-            "run": st.column_config.TextColumn(pinned=True, width=130),
-            "samples/s": st.column_config.NumberColumn(format="%.0f"),
-            "× baseline": st.column_config.NumberColumn(format="%.2f"),
-            "95 % from": st.column_config.NumberColumn(format="%.2f"),
-            "95 % to": st.column_config.NumberColumn(format="%.2f"),
-            "Δ step, ms": st.column_config.NumberColumn(format="%+.2f"),
-            "stall": st.column_config.NumberColumn(format="%.1f %%"),
+            name: st.column_config.TextColumn(
+                head or " ", pinned=i == 0, alignment="right" if i >= table.numbers_from else "left"
+            )
+            for i, (name, head) in enumerate(zip(names, table.head, strict=True))
         },
     )
 
 
-def show_verdict(comparison: Comparison) -> None:
-    """Say whether it helped, and what speaks against relying on that."""
-    st.header(text.plain(comparison.sentence))
-    for warning in comparison.warnings:
-        st.warning(text.plain(warning))
-
-
-def show_waterfall(comparison: Comparison, key: str) -> None:
+def show_waterfall(comparison: Comparison) -> None:
     """Account for the difference between two mean steps, phase by phase."""
-    before, after = comparison.baseline_ms, comparison.candidate_ms
-    stairs = series.staircase(before, comparison.phases_ms_delta)
+    stairs = series.staircase(comparison.baseline_ms, comparison.phases_ms_delta)
     if stairs is None:
         return
-    changes = stairs.changes
     st.subheader("Where the time of a step went")
     st.plotly_chart(
         charts.waterfall(comparison.baseline, comparison.candidate, stairs),
-        key=f"waterfall_{key}",
+        key="waterfall",
         config=charts.STILL,
         alt=f"From {text.ms(stairs.first)} to {text.ms(stairs.last)} a step: "
-        + ", ".join(f"{phase} {text.signed_ms(change)}" for phase, change in changes.items()),
+        + ", ".join(f"{phase} {text.signed_ms(stairs.changes[phase])}" for phase in PHASES),
     )
     with st.expander("What is shown, as a table"):
         st.caption("Means per step in ms, without warm-up and the first step of each epoch.")
-        intervals = [comparison.phases_ms_ci[phase] for phase in changes]
-        st.dataframe(
-            {
-                "phase": list(changes),
-                "baseline": [before[phase] for phase in changes],
-                "candidate": [after[phase] for phase in changes],
-                "change": list(changes.values()),
-                "95 % from": [interval and interval[0] for interval in intervals],
-                "95 % to": [interval and interval[1] for interval in intervals],
-            },
-            hide_index=True,
-            key=f"waterfall_table_{key}",
-            placeholder="–",
-            alt="Each phase of the mean step in both runs, and its change",
-            column_config={
-                **dict.fromkeys(("baseline", "candidate"), MS),
-                **dict.fromkeys(("change", "95 % from", "95 % to"), SIGNED_MS),
-            },
-        )
+        alt = "Each phase of the mean step in both runs, and its change"
+        show_table(tables.changes(comparison), "changes", alt)
 
 
-def show_settings(comparison: Comparison, key: str) -> None:
-    """List the settings that could explain the difference."""
-    st.subheader("Settings that differ")
-    if not comparison.differs:
-        st.write("None that was recorded.")
+def show_steps(comparison: Comparison, runs: list[Run]) -> None:
+    """Lay the distributions and the steps of both runs over each other."""
+    names = (comparison.baseline, comparison.candidate)
+    steps = [store.steps(run, store.consumer(run)) for run in runs]
+    if not all(series.waits(each).size for each in steps):
         return
-    st.dataframe(
-        {
-            "setting": [difference.setting for difference in comparison.differs],
-            "a": [text.setting(difference.a) for difference in comparison.differs],
-            "b": [text.setting(difference.b) for difference in comparison.differs],
-        },
-        hide_index=True,
-        key=f"differs_{key}",
-        alt="Each setting that differs, with its value in both runs",
-        column_config={"a": comparison.baseline, "b": comparison.candidate},
+    for what, durations in (("wait", series.waits), ("step", series.durations)):
+        st.subheader(f"How long a {what} is")
+        both = {
+            name: series.distribution(durations(each))
+            for name, each in zip(names, steps, strict=True)
+        }
+        st.plotly_chart(
+            charts_compare.distributions(what, both),
+            key=f"distribution_{what}",
+            config=charts.STILL,
+            alt=f"Share of steps whose {what} is at most so many milliseconds, for both runs",
+        )
+    st.subheader("Steps from steady state on")
+    laid = {name: series.from_steady_state(each) for name, each in zip(names, steps, strict=True)}
+    st.plotly_chart(
+        charts_compare.overlaid(laid),
+        key="overlaid",
+        config=charts.STILL,
+        alt="Milliseconds a step of both runs, numbered from the first step past warm-up",
     )
+
+
+def show_two(comparison: Comparison, runs: list[Run]) -> None:
+    """Say whether it helped, what speaks against relying on that, and show the evidence."""
+    st.header(text.plain(comparison.sentence))
+    for warning in comparison.warnings:
+        st.warning(text.plain(warning))
+    show_waterfall(comparison)
+    show_steps(comparison, runs)
+    st.subheader("Both runs in figures")
+    alt = "Rate, stall, percentiles of wait and step, and start of epochs of both runs"
+    show_table(tables.figures(comparison), "figures", alt)
+    st.subheader("Settings that differ")
+    if comparison.differs:
+        alt = "Each setting that differs, with its value in both runs"
+        show_table(tables.differences(comparison), "differs", alt)
+    else:
+        st.write("None that was recorded.")
+    if comparison.alike:
+        st.caption(f"The same in both: {', '.join(comparison.alike)}.")
+
+
+def show_board(board: Board) -> None:
+    """Set all strategies against the first."""
+    st.header(text.plain(board.sentence))
+    st.subheader("How much faster than the baseline")
+    st.plotly_chart(
+        charts_compare.forest(board),
+        key="forest",
+        config=charts.STILL,
+        alt="Rate of each strategy divided by that of the baseline, with its interval",
+    )
+    st.caption(
+        "Bars are 95 % intervals, rings are single runs. Grey is what is not shown to differ from"
+        " the baseline."
+    )
+    st.subheader("How much of what is possible")
+    st.plotly_chart(
+        charts_compare.reached(board),
+        key="reached",
+        config=charts.STILL,
+        alt="Rate of each strategy, beside the ceiling and the rate of its loader alone",
+    )
+    if board.ceiling is None:
+        st.caption("The ceiling was not measured: `probe race` measures it.")
+    show_table(tables.board(board), "board", "Each strategy in figures; the first is the baseline")
+    for note in board.notes:
+        st.caption(text.plain(note))
 
 
 runs = pick_runs(store.runs())
 if len(runs) < 2:
     st.header("Did the change help?")
     st.write("Choose the run from before the change, then the run with it. More can follow.")
-    st.stop()
-comparisons = [store.comparison(runs[0], run) for run in runs[1:]]
-if len(runs) == 2:
-    show_verdict(comparisons[0])
-    show_throughput(runs, comparisons)
-    show_waterfall(comparisons[0], runs[1].uid)
-    show_settings(comparisons[0], runs[1].uid)
+elif len(runs) == 2:
+    show_two(store.comparison(*runs), runs)
 else:
-    st.header("Did the changes help?")
-    show_throughput(runs, comparisons)
-    tabs = st.tabs([text.plain(comparison.candidate) for comparison in comparisons])
-    for tab, run, comparison in zip(tabs, runs[1:], comparisons, strict=True):
-        with tab:
-            show_verdict(comparison)
-            show_waterfall(comparison, run.uid)
-            show_settings(comparison, run.uid)
+    show_board(store.board(runs))

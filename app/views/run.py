@@ -7,36 +7,14 @@ import streamlit as st
 import charts
 import store
 import text
+from pick import pick_run
 from probe.insight import series
+from probe.insight.causes import Cause
 from probe.insight.summary import LoaderSummary
-from probe.store.queries import Loader, Run, Steps, StoreError
+from probe.store.queries import Loader, Run, Steps
 
 MS = st.column_config.NumberColumn(format="%.2f")
 PERCENT = st.column_config.NumberColumn(format="%.1f %%")
-
-
-def pick_run(runs: list[Run]) -> Run:
-    """Let the reader choose; the link says what is chosen, so that it can be shared."""
-    by_uid = {run.uid: run for run in runs}
-
-    def follow() -> None:
-        st.query_params["run"] = st.session_state.chosen_run
-
-    current = runs[0]
-    if reference := st.query_params.get("run"):
-        try:
-            current = store.find(reference)
-        except StoreError as error:
-            st.warning(f"{text.sentence(error)} The newest run is shown instead.")
-    st.session_state.chosen_run = current.uid
-    st.selectbox(
-        "Run",
-        list(by_uid),
-        format_func=lambda uid: text.run_choice(by_uid[uid]),
-        key="chosen_run",
-        on_change=follow,
-    )
-    return current
 
 
 def pick_loader(loaders: list[Loader], consumer: LoaderSummary) -> Loader:
@@ -56,6 +34,21 @@ def pick_loader(loaders: list[Loader], consumer: LoaderSummary) -> Loader:
         width=320,
     )
     return labels[chosen]
+
+
+def show_causes(causes: list[Cause]) -> None:
+    st.subheader("Why, and what to change")
+    for rank, cause in enumerate(causes, 1):
+        title = text.plain(f"{cause.title[:1].upper()}{cause.title[1:]}")
+        share = text.plain(f"{text.percent(cause.share)} of the stall")
+        advice = text.plain(cause.advice)
+        for setting in cause.settings:
+            advice = advice.replace(text.plain(setting), f"`{setting}`")
+        st.markdown(
+            f"{rank}. **{title}**: {share}, confidence {cause.confidence}\n"
+            f"    - {text.plain(cause.evidence)}\n"
+            f"    - {advice}"
+        )
 
 
 def show_median_step(steps: Steps) -> None:
@@ -239,7 +232,12 @@ run = pick_run(runs)
 report = store.run_report(run)
 st.header(text.plain(report.verdict.sentence))
 evidence = [*report.verdict.evidence, *(pair.sentence for pair in report.overlaps)]
+if report.queue is not None and report.queue.sentence:
+    evidence.append(report.queue.sentence)
+evidence += [cost.sentence for cost in report.stages]
 st.markdown("\n".join(f"- {text.plain(line)}" for line in evidence))
+if report.verdict.causes:
+    show_causes(report.verdict.causes)
 st.caption(text.plain(text.run_line(run)))
 if run.notes:
     st.write(text.plain(run.notes))
@@ -247,10 +245,10 @@ if run.dropped:
     st.warning(f"{run.dropped:,} steps were measured but could not be written: they are missing.")
 if report.consumer is None:
     st.stop()
-loader = pick_loader(store.loaders(run), report.consumer)
+loader = pick_loader(report.rows, report.consumer)
 steps = store.steps(run, loader)
 show_median_step(steps)
 show_timeline(run, steps)
-show_waits(steps, report.loaders[store.loaders(run).index(loader)])
+show_waits(steps, report.loaders[report.rows.index(loader)])
 show_epochs(steps)
 show_configuration(run, loader, report.overhead_share)

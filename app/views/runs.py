@@ -42,7 +42,7 @@ table = {
         report.consumer and text.in_percent(report.consumer.stall_share) for report in reports
     ],
     "GPU": [text.in_percent(report.gpu_utilization) for report in reports],
-    "verdict": [report.verdict.class_ for report in reports],
+    "verdict": [report.verdict.short for report in reports],
     "started, UTC": [text.moment(run.started_at) for run in runs],
 }
 chosen = st.dataframe(

@@ -10,11 +10,12 @@ import store
 import text
 from pick import pick_run
 from probe.forecast import Forecast, Replay
-from probe.insight.whatif import describe
+from probe.insight.whatif import LEAST_CORES, MOST_CORES, describe
 from probe.store.queries import Run
 
 MOST_WORKERS = 32
 PREFETCH_FACTORS = [1, 2, 4, 8]
+MOST_SAMPLES = 1_000_000
 
 
 def ask(run: Run, replay: Replay) -> Forecast:
@@ -47,7 +48,7 @@ def ask(run: Run, replay: Replay) -> Forecast:
         batch_size = st.number_input(
             "Samples per batch",
             min_value=1,
-            max_value=1_000_000,
+            max_value=max(MOST_SAMPLES, replay.batch_size),
             value=replay.batch_size,
             key="batch",
             bind="query-params",
@@ -55,8 +56,8 @@ def ask(run: Run, replay: Replay) -> Forecast:
     with third:
         cores = st.number_input(
             "Cores",
-            min_value=0.5,
-            max_value=1024.0,
+            min_value=min(LEAST_CORES, replay.cores or LEAST_CORES),
+            max_value=max(MOST_CORES, replay.cores or MOST_CORES),
             value=replay.cores,
             step=1.0,
             key="cores",
@@ -166,7 +167,11 @@ if not runs:
     st.stop()
 run = pick_run(runs)
 headline = st.empty()
-forecast = ask(run, store.replay(run))
+try:
+    forecast = ask(run, store.replay(run))
+except ValueError as error:
+    st.error(text.sentence(error))
+    st.stop()
 headline.header(text.plain(forecast.predicted.sentence))
 show_predictions(forecast)
 for assumption in forecast.predicted.assumptions:

@@ -30,7 +30,10 @@ def test_each_phase_has_a_place_a_colour_and_an_ink() -> None:
     assert theme.STACK[-2:] == ("copy", "wait")
 
 
-@pytest.mark.parametrize("colour", [*theme.PHASE.values(), theme.NEUTRAL])
+@pytest.mark.parametrize(
+    "colour",
+    [*theme.PHASE.values(), *theme.LINES, *theme.SIDES, theme.NEUTRAL, theme.BETTER, theme.WORSE],
+)
 def test_marks_stand_out_from_both_backgrounds(colour: str) -> None:
     config = tomllib.loads(CONFIG.read_text())
     for side in ("light", "dark"):

@@ -20,7 +20,7 @@ import probe
 REQUIRED = os.environ.get("PROBE_REQUIRE_BROWSER") == "1"
 
 # Streamlit finds its server by asking below the page's own path first, which Chromium reports.
-SEARCH_FOR_THE_SERVER = re.compile(r"/(run|compare)/_stcore/(health|host-config)$")
+SEARCH_FOR_THE_SERVER = re.compile(r"/(run|compare|whatif)/_stcore/(health|host-config)$")
 
 
 @pytest.fixture(scope="session")
@@ -33,11 +33,17 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Record three small runs with probe itself, and serve them."""
-    folder = tmp_path_factory.mktemp("dashboard")
-    record(folder / "training.db")
-    with dashboard(folder / "training.db", folder) as address:
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three small runs, recorded with probe itself."""
+    path = tmp_path_factory.mktemp("dashboard") / "training.db"
+    record(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def url(recording: Path) -> Iterator[str]:
+    """Serve the recording."""
+    with dashboard(recording, recording.parent) as address:
         yield address
 
 

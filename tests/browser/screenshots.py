@@ -28,6 +28,7 @@ def pages(recording: Path) -> dict[str, str]:
         "run-last": f"/run?run={uids[-1]}",
         "compare": "/compare?" + "&".join(f"run={uid}" for uid in uids[:2]),
         "compare-many": "/compare?" + "&".join(f"run={uid}" for uid in uids),
+        "whatif": f"/whatif?run={uids[0]}",
     }
 
 

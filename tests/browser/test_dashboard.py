@@ -39,7 +39,7 @@ def test_two_chosen_runs_are_compared_the_older_one_first(page: Page) -> None:
         table.click(position={"x": 16, "y": 35 * row + 17})
     page.get_by_role("link", name="Compare slow, quick").click()
     expect(page.get_by_role("heading", name="quick against slow")).to_be_visible(timeout=20_000)
-    expect(page.locator(".js-plotly-plot")).to_have_count(1)
+    expect(page.locator(".js-plotly-plot")).to_have_count(4)
     expect(page.get_by_text("Settings that differ")).to_be_visible()
 
 
@@ -95,7 +95,14 @@ BADLY_PLACED_TEXT = """() => {
 
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize(
-    ("link", "charts"), [("/", 0), ("/run?run=slow", 3), ("/compare?run=slow&run=3", 1)]
+    ("link", "charts"),
+    [
+        ("/", 0),
+        ("/run?run=slow", 3),
+        ("/compare?run=slow&run=3", 4),
+        ("/compare?run=slow&run=quick&run=3", 2),
+        ("/whatif?run=slow", 1),
+    ],
 )
 def test_text_is_whole_at_every_width(page: Page, link: str, charts: int, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 900})
@@ -104,6 +111,15 @@ def test_text_is_whole_at_every_width(page: Page, link: str, charts: int, width:
     page.wait_for_timeout(700)
     assert page.evaluate(BADLY_PLACED_TEXT) == []
     assert page.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth") <= width
+
+
+def test_what_was_asked_is_in_the_link(page: Page) -> None:
+    open_page(page, "/whatif?run=slow&workers=0&workers=3&storage=0.5")
+    expect(page.get_by_role("spinbutton", name="Storage time ×")).to_have_value("0.50")
+    page.get_by_text("Background thread").click()
+    page.wait_for_url(re.compile("background=true"))
+    assert "storage=0.5" in page.url
+    expect(page.get_by_text("interpreter lock")).to_be_visible()
 
 
 def test_the_server_listens_to_this_machine_only(url: str) -> None:
