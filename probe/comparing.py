@@ -32,9 +32,7 @@ def compare_two(store: Store, a: Run, b: Run, fail_if: Sequence[str], how: str) 
     found = compare(before, after)
     outcomes = [decide(condition, found, before, after) for condition in conditions]
     if how == "json":
-        print(
-            strict_json.dumps({**found.to_json(), "conditions": [o.to_json() for o in outcomes]})
-        )
+        print(strict_json.dumps({**found.to_json(), "conditions": [o.to_json() for o in outcomes]}))
     elif how == "markdown":
         print(markdown.comparison(found, outcomes))
     else:
