@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +175,9 @@ def _place(side: Side, titles: list[str]) -> int:
 
 
 def _board(sides: list[Side]) -> Board | None:
+    # Whoever commits or edits during a race changes what is recorded, not what runs.
+    commit = sides[0].run.git_commit if sides else None
+    sides = [replace(side, run=replace(side.run, git_commit=commit)) for side in sides]
     try:
         return board(sides)
     except ValueError:  # one strategy alone

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -155,6 +156,16 @@ def test_the_order_is_decided_once_every_other_is_shown_to_be_slower(tmp_path: P
     clear = ["plain", "background thread", "4 workers"]
     assert order_is_decided(clear, path, ran, looks=3)
     assert not order_is_decided([*clear, "2 workers"], path, ran, looks=3)
+
+
+def test_a_commit_during_a_race_does_not_split_its_strategies(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    ran = recorded(path, {"plain": [20.0] * 3, "2 workers": [10.0] * 3})
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE runs SET git_commit = git_commit || '+dirty' WHERE name LIKE '%#3'")
+    db.close()
+    found = concluded(path, ["plain", "workers=2"], ran)
+    assert [len(row.repeats) for row in found.rows] == [3, 3]
 
 
 def test_the_baseline_is_the_first_strategy_whatever_ran_first(tmp_path: Path) -> None:
