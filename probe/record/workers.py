@@ -138,6 +138,7 @@ class _Channel:
         self.writer = self._pipe.writer
         self._stages: _Pipe | None = None
         self._rest = b""
+        self._early: list[tuple[int, dict[str, list[int]]]] = []
         # Fetches without workers: token, number, start, end, CPU clock before and after, samples.
         self.local: list[tuple[int, int, int, int, int, int, int | None]] = []
         self._lock = threading.Lock()
@@ -203,12 +204,17 @@ class _Channel:
     def _drain_stages(self) -> None:
         if self._stages is None:
             return
+        lines = self._early
         for data in self._stages.read(_PIPE_BYTES):
-            self._rest, lines = read_lines(self._rest, data)
-            for token, spent in lines:
-                record = self._record(token)
-                if record is not None:
-                    record.add_stages(spent)
+            self._rest, more = read_lines(self._rest, data)
+            lines += more
+        self._early = []
+        for token, spent in lines:
+            record = self._record(token)
+            if record is not None:
+                record.add_stages(spent)
+            elif token in self._targets and len(self._early) < LIMIT:
+                self._early.append((token, spent))  # of a batch made before the loop has its first
 
 
 class _Pipe:

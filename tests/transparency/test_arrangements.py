@@ -12,6 +12,7 @@ import pytest
 import torch_loaders  # noqa: F401
 from session import ARRANGEMENTS, Arrangement, differences
 
+from probe.record import warnings
 from probe.run import current
 from probe.store.queries import Store
 
@@ -42,6 +43,10 @@ def test_watching_changes_nothing(
 ) -> None:
     assert differences(arrangement, outside=outside, inside=inside) == []
     if outside and arrangement.recorded:
+        if current() is None:
+            # Seen once in a long session and not explained yet: what was said comes with the result.
+            print("no run was begun;", sorted(warnings._said))
+            assert differences(arrangement, outside=outside, inside=inside) == []
         assert recorded() > 0
     tally.append(arrangement.name)
 
