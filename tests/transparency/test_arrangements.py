@@ -44,7 +44,7 @@ def test_watching_changes_nothing(
     assert differences(arrangement, outside=outside, inside=inside) == []
     if outside and arrangement.recorded:
         if current() is None:
-            # Seen once in a long session and not explained yet: what was said comes with the result.
+            # Seen once in a long session, not explained yet: what was said comes with the result.
             print("no run was begun;", sorted(warnings._said))
             assert differences(arrangement, outside=outside, inside=inside) == []
         assert recorded() > 0
