@@ -257,7 +257,7 @@ def _(session: Session) -> None:
     session.note("equal", loader == Settings(count=3))
 
 
-@arrangement("loader for loops of both kinds, async and plain")
+@arrangement("loader for loops of both kinds, async and plain", recorded=False)
 def _(session: Session) -> None:
     loader = session.watch(BothWays())
 
